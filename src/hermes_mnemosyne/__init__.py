@@ -1,0 +1,1 @@
+"""Mnemosyne: durable, searchable, private memory for AI agents."""

@@ -1,0 +1,257 @@
+"""The Store protocol: all that the engine may ask of a database.
+
+A store keeps rows, indexes and their consistency; it decides nothing about policy. Reads never take the write lock. Every method is
+safe from any thread. Methods raise the errors of `_errors` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hermes_mnemosyne.store.operations import Operation, Outcome
+from hermes_mnemosyne.values import Change, Entry, Kind, Target, Turn
+
+
+class Analyser(Protocol):
+    """Turns text into encoded index tokens (ASCII letters and digits, separated by single blanks); both stores share it."""
+
+    version: int
+
+    def entry_tokens(self, content: str, tags: Sequence[str]) -> str:
+        """Return the tokens of an entry."""
+        ...
+
+    def turn_tokens(self, content: str, speaker: str, occurred_at: str | None) -> str:
+        """Return the tokens of a turn, speaker and date in words included."""
+        ...
+
+
+class ContentKey(Protocol):
+    """The subject key, asked for only when it is needed; None when there is no usable key."""
+
+    def digest(self, purpose: str, *parts: str) -> str | None:
+        """Return a keyed hash (hex) over the parts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The rows a caller may see. `themes` None is every theme, `subject` None every subject, `""` rows without one."""
+
+    themes: frozenset[str] | None
+    subject: str | None = ""
+
+    def covers(self, theme: str, subject: str) -> bool:
+        """Tell whether a row of this theme and subject is within reach."""
+        return (self.themes is None or theme in self.themes) and (self.subject is None or subject == self.subject)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Conditions on rows; all of them hold inside every search leg. Times are fixed-width UTC, upper bounds exclusive.
+
+    `now` hides entries whose `valid_until` is not later (None shows all). `exclude` are uids, `except_session` drops the turns of
+    one session.
+    """
+
+    reach: Reach
+    kinds: tuple[Kind, ...] = ("entry", "turn")
+    target: Target | None = None
+    session_id: str | None = None
+    except_session: str | None = None
+    since: str | None = None
+    until: str | None = None
+    written_since: str | None = None
+    written_until: str | None = None
+    tags: tuple[str, ...] = ()
+    contains: str | None = None
+    now: str | None = None
+    include_superseded: bool = False
+    exclude: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LexicalQuery:
+    """Encoded terms to be searched.
+
+    A row must hold one of `required` (a row must hold all of them when `all_required`); `optional` only raise the score. With
+    `newest` set, only that many of the newest matching rows are scored.
+    """
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    all_required: bool = False
+    newest: int | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A row found by one leg: `id` is the store's row number, a greater `score` is better."""
+
+    id: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingText:
+    """A row whose vector for a model is missing; `text` is what is to be embedded."""
+
+    id: int
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Rows within reach."""
+
+    entries: int = 0
+    turns: int = 0
+    by_target: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Row numbers beside a turn within its session."""
+
+    previous: int | None
+    next: int | None
+
+
+class Store(Protocol):
+    """One database of memories."""
+
+    @property
+    def replica(self) -> str:
+        """The random id of this store."""
+        ...
+
+    # -- writing -----------------------------------------------------------------------------------------------------------------
+
+    def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
+        """Apply operations in order in one transaction and return one outcome each.
+
+        An operation that fails for a reason of its own gets an outcome `failed` and leaves no trace; the others stand.
+        `wait` is in seconds. Raises StoreBusy, StoreFull, StoreUnavailable, StoreCorrupt: then nothing was written.
+        """
+        ...
+
+    def last_clock(self) -> str:
+        """Return the greatest edit clock that the store holds, or an empty text."""
+        ...
+
+    # -- reading -----------------------------------------------------------------------------------------------------------------
+
+    def read(self, uid: str, reach: Reach) -> Entry | Turn | None:
+        """Return the live row of this uid or alias, None when there is none within reach."""
+        ...
+
+    def state(self, uid: str, reach: Reach) -> str:
+        """Return `live`, `retired`, `forgotten` or `unknown`; out of reach is `unknown`."""
+        ...
+
+    def load(self, ids: Sequence[int]) -> dict[int, Entry | Turn]:
+        """Return live rows by row number; missing ones are left out."""
+        ...
+
+    def list(self, where: Filter, *, limit: int | None = 50, offset: int = 0, newest_first: bool = True) -> list[Entry | Turn]:
+        """Return live rows ordered by write time, then uid."""
+        ...
+
+    def history(self, uid: str, reach: Reach) -> list[Change]:
+        """Return the changes of a row, oldest first; empty when unknown or forgotten."""
+        ...
+
+    def counts(self, reach: Reach) -> Counts:
+        """Return the number of live rows within reach, by index alone."""
+        ...
+
+    def themes(self, reach: Reach) -> dict[str, Counts]:
+        """Return the counts of every theme within reach."""
+        ...
+
+    def injected(self, theme: str, subject: str, session_id: str) -> frozenset[str]:
+        """Return the uids marked as standing in the prompt of a session."""
+        ...
+
+    def file_stamp(self, theme: str, place: str) -> str:
+        """Return the stamp kept for a mirrored file, empty when none."""
+        ...
+
+    # -- searching ---------------------------------------------------------------------------------------------------------------
+
+    def size(self, where: Filter) -> int:
+        """Return the number of rows within the reach, kinds and target of a filter; other conditions are ignored."""
+        ...
+
+    def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
+        """Return in how many rows within reach and kinds each term stands, counted up to `ceiling`."""
+        ...
+
+    def lexical(self, query: LexicalQuery, where: Filter) -> list[Candidate]:
+        """Return the best matching rows, best first, ties by row number."""
+        ...
+
+    def terms_in(self, ids: Sequence[int], terms: Sequence[str]) -> dict[int, frozenset[str]]:
+        """Return which of the terms stand in the text itself (not its context) of each row."""
+        ...
+
+    def speakers(self, reach: Reach) -> frozenset[str]:
+        """Return the known speakers within reach (a bounded number, most recent first when cut)."""
+        ...
+
+    def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
+        """Return the neighbours of turns within their sessions; entries are left out."""
+        ...
+
+    # -- vectors -----------------------------------------------------------------------------------------------------------------
+
+    def attach_vectors(self, model: str, vectors: Iterable[tuple[int, Sequence[float]]]) -> int:
+        """Store vectors of rows that still live, one per (row, model), and return how many.
+
+        Raises InvalidInput for a zero, NaN or infinite vector or a dimension that differs from the model's other vectors.
+        """
+        ...
+
+    def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0) -> list[PendingText]:
+        """Return rows without a vector of this model, by row number, beginning after `after`."""
+        ...
+
+    def nearest(self, model: str, vector: Sequence[float], where: Filter, *, limit: int) -> list[Candidate]:
+        """Return the rows nearest by cosine (the score), filters applied inside, ties by row number."""
+        ...
+
+    # -- moving ------------------------------------------------------------------------------------------------------------------
+
+    def export(self, reach: Reach) -> Iterator[dict[str, Any]]:
+        """Yield every authored record within reach in a stable order; `MergeRecord` takes each back."""
+        ...
+
+    # -- upkeep ------------------------------------------------------------------------------------------------------------------
+
+    def upkeep(self, *, seconds: float) -> bool:
+        """Do due work (erasure, re-indexing, checkpoint) in small transactions; True when nothing is left."""
+        ...
+
+    def reindex(self) -> int:
+        """Rebuild the full-text index from the rows and return how many."""
+        ...
+
+    def check(self) -> list[str]:
+        """Return what an integrity check finds wrong; empty when sound."""
+        ...
+
+    def stats(self) -> dict[str, Any]:
+        """Return figures for `stats` and `doctor`: schema, sizes, pending work, connections."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection; the store must not be used again."""
+        ...
+
+    def abandon(self) -> None:
+        """Forget every connection without closing it, in a forked child; the next call opens new ones."""
+        ...
