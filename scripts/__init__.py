@@ -1,0 +1,1 @@
+"""What sets up the environments of the project: run as scripts, imported by the tests."""
