@@ -63,13 +63,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One message of a conversation; `occurrence` counts equal texts of a role within the session from 1."""
+    """One message of a conversation.
+
+    `position` orders the messages of a session; `occurrence` counts equal texts of a role within it from 1.
+    """
 
     uid: str
     theme: str
     content: str
     subject: str = ""
     session_id: str = ""
+    position: int = 0
     role: Role = "user"
     speaker: str = ""
     occurrence: int = 1

@@ -105,12 +105,14 @@ class MirrorChange(Operation):
 class MirrorFile(Operation):
     """The present lines of one mirrored file: adds this origin where a line is, drops it where none is.
 
-    `lines` holds (uid to use when new, text) pairs. Lines that were forgotten are refused and counted.
+    `lines` holds (uid to use when new, text) pairs. Lines that were forgotten are refused and counted. `stamp` is kept for
+    `Store.file_stamp`.
     """
 
     target: Target
     origin: Origin
     lines: tuple[tuple[str, str], ...]
+    stamp: str = ""
     visibility: Visibility = "synced"
 
 

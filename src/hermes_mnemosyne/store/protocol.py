@@ -76,11 +76,12 @@ class Filter:
 class LexicalQuery:
     """Encoded terms to be searched.
 
-    A row must hold one of `required` (a row must hold all of them when `all_required`); `optional` only raise the score. With
-    `newest` set, only that many of the newest matching rows are scored.
+    A row must hold one of `required` (all of them when `all_required`) or at least two of `paired`; all terms, `optional` ones too,
+    raise the score. With `newest` set, only that many of the newest matching rows are scored.
     """
 
     required: tuple[str, ...]
+    paired: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     all_required: bool = False
     newest: int | None = None

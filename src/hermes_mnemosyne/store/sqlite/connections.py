@@ -1,0 +1,151 @@
+"""Connections of one SQLite file: one writer under a lock, a bounded pool of readers, none bound to a thread."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hermes_mnemosyne._errors import StoreBusy, StoreError
+from hermes_mnemosyne.store.sqlite.errors import translated
+
+APPLICATION_ID = 0x4D6E656D  # "Mnem"
+_READER_WAIT = 5.0
+
+# Connections of a parent process: closing them in a forked child would disturb the parent's file locks.
+_abandoned: list[sqlite3.Connection] = []
+
+
+class Connections:
+    """The connections of one file. Every method is safe from any thread."""
+
+    def __init__(self, path: Path, *, durability: str, readers: int) -> None:
+        """Open nothing yet; `durability` is `normal` or `full`, `readers` bounds the pool."""
+        self.path = path
+        self._durability = durability
+        self._readers = readers
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._write_lock = threading.Lock()
+        self._writer: sqlite3.Connection | None = None
+        self._free: list[sqlite3.Connection] = []
+        self._opened = 0
+        self._pool = threading.Condition()
+        self._closed = False
+        self._pid = os.getpid()
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=5.0, isolation_level=None, check_same_thread=False, cached_statements=256)
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute("PRAGMA temp_store = MEMORY")
+        db.execute("PRAGMA cache_size = -16000")
+        db.execute("PRAGMA synchronous = FULL" if self._durability == "full" else "PRAGMA synchronous = NORMAL")
+        return db
+
+    def _own_process(self) -> None:
+        if self._pid != os.getpid():
+            self.abandon()
+
+    @contextmanager
+    def writing(self, wait: float) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock of the file: BEGIN IMMEDIATE, then commit, or roll back when the block raises.
+
+        `wait` is in seconds, for this process and others together. Raises StoreBusy and the other store errors.
+        """
+        self._own_process()
+        deadline = time.monotonic() + wait
+        lock = self._write_lock
+        if not lock.acquire(timeout=max(wait, 0.0)):
+            raise StoreBusy(f"{self.path}: another thread is writing; try again")
+        try:
+            with translated(self.path):
+                if self._closed:
+                    raise StoreError(f"{self.path}: this memory was closed; open it again")
+                db = self._writer = self._writer or self._connect()
+                left = max(1, int((deadline - time.monotonic()) * 1000))
+                db.execute("PRAGMA busy_timeout = 10" if left <= 10 else f"PRAGMA busy_timeout = {left:d}")  # noqa: PLR2004
+                db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield db
+                    db.execute("COMMIT")
+                except BaseException:
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+                    raise
+        finally:
+            lock.release()
+
+    @contextmanager
+    def maintaining(self, wait: float = 5.0) -> Iterator[sqlite3.Connection]:
+        """Lend the writer connection outside a transaction, for checkpoints and pragmas."""
+        self._own_process()
+        lock = self._write_lock
+        if not lock.acquire(timeout=max(wait, 0.0)):
+            raise StoreBusy(f"{self.path}: another thread is writing; try again")
+        try:
+            with translated(self.path):
+                db = self._writer = self._writer or self._connect()
+                db.execute(f"PRAGMA busy_timeout = {max(1, int(wait * 1000)):d}")
+                yield db
+        finally:
+            lock.release()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Lend a reader. Raises StoreBusy when all of them are busy for long."""
+        self._own_process()
+        pool = self._pool
+        with pool:
+            if not pool.wait_for(lambda: self._free or self._opened < self._readers or self._closed, timeout=_READER_WAIT):
+                raise StoreBusy(f"{self.path}: all readers are busy; try again")
+            if self._closed:
+                raise StoreError(f"{self.path}: this memory was closed; open it again")
+            db = self._free.pop() if self._free else None
+            if db is None:
+                self._opened += 1
+        try:
+            with translated(self.path):
+                if db is None:
+                    db = self._connect()
+                    db.execute("PRAGMA query_only = ON")
+                yield db
+        finally:
+            with pool:
+                if db is None:
+                    self._opened -= 1
+                elif self._closed:
+                    db.close()
+                else:
+                    self._free.append(db)
+                pool.notify()
+
+    def open_count(self) -> int:
+        """Return the number of open connections."""
+        return self._opened + (self._writer is not None)
+
+    def close(self) -> None:
+        """Close every connection; lent readers are closed when they come back."""
+        self._own_process()
+        with self._write_lock, self._pool:
+            self._closed = True
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+            for db in self._free:
+                db.close()
+            self._opened -= len(self._free)
+            self._free.clear()
+            self._pool.notify_all()
+
+    def abandon(self) -> None:
+        """Forget every connection without closing it (in a forked child)."""
+        _abandoned.extend(self._free)
+        if self._writer is not None:
+            _abandoned.append(self._writer)
+        self._fresh()

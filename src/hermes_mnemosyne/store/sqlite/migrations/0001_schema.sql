@@ -1,0 +1,194 @@
+-- oldest-writer: 1
+-- Everything a store keeps. Live tables hold live rows only; history and tombstones have their own.
+-- A row number is (scope << 2 | shelf) << 36 | seq, shelf 0 = memory, 1 = user, 2 = turn: all rows of a theme and subject, and of
+-- each shelf in it, are one range of row numbers, so the theme is part of the full-text index without being a term.
+
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- One row: the last change number and the greatest edit clock of this store.
+CREATE TABLE sequence (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    seq INTEGER NOT NULL,
+    clock TEXT NOT NULL
+);
+INSERT INTO sequence VALUES (1, 0, '');
+
+CREATE TABLE scopes (
+    id INTEGER PRIMARY KEY,
+    theme TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    memory_rows INTEGER NOT NULL DEFAULT 0,
+    user_rows INTEGER NOT NULL DEFAULT 0,
+    turn_rows INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (theme, subject)
+);
+
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,
+    uid TEXT NOT NULL UNIQUE,
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    target TEXT NOT NULL CHECK (target IN ('memory', 'user')),
+    content TEXT NOT NULL,
+    content_hash BLOB NOT NULL,
+    tags TEXT NOT NULL,
+    importance REAL NOT NULL CHECK (importance BETWEEN 0 AND 1),
+    pinned INTEGER NOT NULL CHECK (pinned IN (0, 1)),
+    valid_until TEXT,
+    occurred_at TEXT,
+    occurred_offset INTEGER,
+    superseded_by TEXT,
+    visibility TEXT NOT NULL CHECK (visibility IN ('synced', 'local')),
+    session_id TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    clock TEXT NOT NULL,
+    UNIQUE (scope, target, content_hash)
+);
+CREATE INDEX entries_by_seq ON entries (seq);
+CREATE INDEX entries_by_time ON entries (scope, created_at);
+CREATE INDEX entries_by_expiry ON entries (valid_until) WHERE valid_until IS NOT NULL;
+CREATE INDEX entries_superseded ON entries (superseded_by) WHERE superseded_by IS NOT NULL;
+
+CREATE TABLE origins (
+    entry INTEGER NOT NULL REFERENCES entries (id) ON DELETE CASCADE,
+    kind TEXT NOT NULL,
+    place TEXT NOT NULL,
+    PRIMARY KEY (entry, kind, place)
+) WITHOUT ROWID;
+CREATE INDEX origins_by_place ON origins (kind, place, entry);
+
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    session_id TEXT NOT NULL,
+    UNIQUE (scope, session_id)
+);
+
+CREATE TABLE turns (
+    id INTEGER PRIMARY KEY,
+    uid TEXT NOT NULL UNIQUE,
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    session INTEGER NOT NULL REFERENCES sessions (id),
+    position INTEGER NOT NULL,
+    role TEXT NOT NULL CHECK (role IN ('user', 'assistant', 'system', 'tool')),
+    speaker TEXT NOT NULL,
+    content TEXT NOT NULL,
+    content_hash BLOB NOT NULL,
+    occurrence INTEGER NOT NULL,
+    occurred_at TEXT,
+    occurred_offset INTEGER,
+    parent_session_id TEXT NOT NULL,
+    visibility TEXT NOT NULL CHECK (visibility IN ('synced', 'local')),
+    metadata TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    clock TEXT NOT NULL,
+    UNIQUE (session, role, content_hash, occurrence)
+);
+CREATE INDEX turns_by_seq ON turns (seq);
+CREATE INDEX turns_by_position ON turns (session, position, uid);
+CREATE INDEX turns_by_time ON turns (scope, created_at);
+
+-- How often each speaker has spoken, so that a name in a query can be recognised.
+CREATE TABLE speakers (
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    speaker TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    PRIMARY KEY (scope, speaker)
+) WITHOUT ROWID;
+
+-- Ids that lead to another row: merged equals, and ids promised by a spooled write.
+CREATE TABLE aliases (
+    uid TEXT PRIMARY KEY,
+    survivor TEXT NOT NULL,
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    clock TEXT NOT NULL,
+    seq INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX aliases_by_survivor ON aliases (survivor);
+
+CREATE TABLE history (
+    id INTEGER PRIMARY KEY,
+    uid TEXT NOT NULL,
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    action TEXT NOT NULL,
+    at TEXT NOT NULL,
+    clock TEXT NOT NULL,
+    content_hash BLOB NOT NULL,
+    snapshot TEXT NOT NULL,
+    UNIQUE (uid, clock, action)
+);
+CREATE INDEX history_by_hash ON history (scope, content_hash);
+
+-- Rows that are gone: retired ones (history holds them) and forgotten ones (nothing holds them).
+CREATE TABLE tombstones (
+    uid TEXT PRIMARY KEY,
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    kind TEXT NOT NULL CHECK (kind IN ('entry', 'turn')),
+    state TEXT NOT NULL CHECK (state IN ('retired', 'forgotten')),
+    visibility TEXT NOT NULL,
+    at TEXT NOT NULL,
+    clock TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    session INTEGER,
+    role TEXT,
+    content_hash BLOB,
+    occurrence INTEGER
+) WITHOUT ROWID;
+CREATE INDEX tombstones_by_scope ON tombstones (scope, state);
+CREATE INDEX tombstones_by_capture ON tombstones (session, role, content_hash) WHERE session IS NOT NULL;
+
+-- Keyed hashes of forgotten texts and capture keys: they keep a text out without holding it.
+CREATE TABLE forgotten (
+    mac TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    clock TEXT NOT NULL,
+    occurrence INTEGER NOT NULL,
+    PRIMARY KEY (mac, uid)
+) WITHOUT ROWID;
+CREATE INDEX forgotten_by_uid ON forgotten (uid);
+
+CREATE TABLE applied_ops (
+    op_id TEXT PRIMARY KEY,
+    at TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE injected (
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    session_id TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (scope, session_id, uid)
+) WITHOUT ROWID;
+
+CREATE TABLE stamps (
+    scope INTEGER NOT NULL REFERENCES scopes (id),
+    place TEXT NOT NULL,
+    stamp TEXT NOT NULL,
+    PRIMARY KEY (scope, place)
+) WITHOUT ROWID;
+
+-- Encoded tokens of the analyser: the text, its neighbours in the session, and facets (session, flags) to filter by.
+CREATE VIRTUAL TABLE tokens USING fts5 (body, context, facets, version UNINDEXED, tokenize = 'ascii');
+
+CREATE TABLE vector_models (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    dimension INTEGER NOT NULL
+);
+
+-- One vector per row and model: little-endian float32, and one sign bit per dimension as a sketch.
+CREATE TABLE vectors (
+    row INTEGER NOT NULL,
+    model INTEGER NOT NULL REFERENCES vector_models (id),
+    vector BLOB NOT NULL,
+    sketch BLOB NOT NULL,
+    PRIMARY KEY (model, row)
+) WITHOUT ROWID;
+CREATE INDEX vectors_by_row ON vectors (row);
