@@ -1,0 +1,408 @@
+"""Settings: one frozen value, one table of typed keys, one resolver.
+
+A key comes from, first one wins: a flag, the environment (where the table names a variable), `--config FILE` or else the store's
+own `mnemosyne.yaml` beside the database, `plugins.<provider>` in Hermes' `config.yaml`, the default. An empty variable and a
+null value are not set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from hermes_mnemosyne import config_files, paths
+from hermes_mnemosyne._errors import ConfigError
+from hermes_mnemosyne.values import DEFAULT_THEME, VISIBILITIES
+
+Type = Literal["flag", "whole", "bytes", "number", "text", "choice", "list", "aliases"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The value of every key; hashable, so that equal settings share an engine. The table `KEYS` says what each means."""
+
+    db: str | None = None
+    data_dir: str | None = None
+    theme: str = DEFAULT_THEME
+    readable_themes: tuple[str, ...] | None = None
+    scope_default: str = "current"
+    visibility: str | None = None
+    durability: str = "normal"
+    busy_timeout: float = 5.0
+    reader_connections: int = 4
+    spool_max_bytes: int = 256 * 1024 * 1024
+    mask_secrets: bool = True
+    sync_turns: bool = True
+    turn_min_chars: int = 40
+    bulk_sync_on_init: bool = True
+    write_contexts: tuple[str, ...] = ("primary",)
+    prefetch_limit: int = 5
+    prefetch_budget_chars: int = 1600
+    recency_half_life_days: float = 365.0
+    allowed_themes: tuple[str, ...] | None = None
+    identity_aliases: tuple[tuple[str, str], ...] = ()
+    bench_mode: str = "bucket"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One line of the table. `low` and `high` bound numbers; `asked` keys are offered by the host's wizard."""
+
+    name: str
+    type: Type
+    help: str
+    env: str | None = None
+    choices: tuple[str, ...] = ()
+    low: float = 0
+    high: float = math.inf
+    asked: bool = False
+
+    @property
+    def default(self) -> Any:
+        """Return the default value."""
+        return getattr(_DEFAULTS, self.name)
+
+
+_DEFAULTS = Settings()
+KEYS: tuple[Key, ...] = (
+    Key(name="db", type="text", env="MNEMOSYNE_DB", help="database file; unset: mnemosyne.db in the default place"),
+    Key(name="data_dir", type="text", env="MNEMOSYNE_DATA_DIR", help="directory of the database file when `db` is unset"),
+    Key(name="theme", type="text", env="MNEMOSYNE_THEME", help="theme of the command line and the API"),
+    Key(
+        name="readable_themes",
+        type="list",
+        help="themes the agent may read besides its own; `*` is every ordinary theme; unset: the provider's default",
+    ),
+    Key(name="scope_default", type="text", help="scope of recall_memory when the call names none: current, all or a theme"),
+    Key(
+        name="visibility",
+        type="choice",
+        choices=VISIBILITIES,
+        help="whether new rows leave this machine; unset: synced, and local in the themes shared by contacts",
+    ),
+    Key(
+        name="durability",
+        type="choice",
+        choices=("normal", "full"),
+        help="normal survives kill -9; full survives a power cut too and writes more slowly",
+    ),
+    Key(name="busy_timeout", type="number", high=600, help="seconds a command or API call waits for the database's write lock"),
+    Key(name="reader_connections", type="whole", low=1, high=7, help="connections for reading per process and store"),
+    Key(
+        name="spool_max_bytes", type="bytes", low=1, help="size of the local queue at which new writes are refused (also 64 MiB)"
+    ),
+    Key(name="mask_secrets", type="flag", asked=True, help="replace keys, tokens and passwords before text is stored"),
+    Key(name="sync_turns", type="flag", asked=True, help="store the turns of conversations"),
+    Key(name="turn_min_chars", type="whole", help="turns with fewer characters are not stored"),
+    Key(name="bulk_sync_on_init", type="flag", help="bring MEMORY.md and USER.md in line when a session starts"),
+    Key(name="write_contexts", type="list", help="values of the host's agent_context in which the provider writes"),
+    Key(
+        name="prefetch_limit",
+        type="whole",
+        high=50,
+        asked=True,
+        help="most memories added to a prompt before each turn; 0 turns it off",
+    ),
+    Key(
+        name="prefetch_budget_chars",
+        type="whole",
+        asked=True,
+        help="most characters of memories added to a prompt before each turn",
+    ),
+    Key(
+        name="recency_half_life_days", type="number", help="days after which age halves its soft boost in ranking; 0 turns it off"
+    ),
+    Key(name="allowed_themes", type="list", help="if set, every other identity gets the theme `default`"),
+    Key(name="identity_aliases", type="aliases", help="identity to theme, as a mapping or `raw=theme,raw2=theme`"),
+    Key(
+        name="bench_mode",
+        type="choice",
+        choices=("bucket", "reject"),
+        help="benchmark identities go to the theme _bench, or with reject to default",
+    ),
+)
+_BY_NAME = {key.name: key for key in KEYS}
+_PLACES = frozenset({"db", "data_dir"})
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """Resolved settings: where each key came from, and what was ignored and why."""
+
+    settings: Settings
+    sources: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def rows(self) -> Iterator[tuple[Key, Any, str]]:
+        """Return (key, value, source) for every key in the order of the table."""
+        return ((key, getattr(self.settings, key.name), self.sources.get(key.name, "default")) for key in KEYS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """Values of one place; `label` names it in messages and `place` per key where that differs."""
+
+    label: str
+    values: Mapping[str, Any]
+    place: Mapping[str, str] = field(default_factory=dict)
+
+
+def resolve(  # noqa: PLR0913 - each is one independent place that a setting may come from
+    *,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    config_file: str | os.PathLike[str] | None = None,
+    store_dir: str | os.PathLike[str] | None = None,
+    hermes_home: str | os.PathLike[str] | None = None,
+    provider: str = "mnemosyne",
+    strict: bool = False,
+) -> Effective:
+    """Return the settings that hold, from every place that exists.
+
+    `flags` are keys given by the caller (None values are not given). `config_file` is `--config`; without it `mnemosyne.yaml`
+    is read in `store_dir`, or beside the database that the other places name. `hermes_home` None means the user's own.
+    With `strict` (commands) an unknown key or a wrong value is an error; else (hosts) it is a warning and the next place counts.
+    Raises ConfigError, always for a file that cannot be read.
+    """
+    environ = os.environ if environ is None else environ
+    first = [_Source(label="flag", values=_given(flags or {}))]
+    present = {key.name: key.env for key in KEYS if key.env and environ.get(key.env, "").strip()}
+    values = {name: environ[variable] for name, variable in present.items()}
+    first.append(_Source(label="environment", values=values, place={name: f"environment {env}" for name, env in present.items()}))
+    if config_file is not None:
+        first.append(_named_file(Path(config_file).expanduser(), provider))
+    last = _hermes_source(hermes_home, environ, provider)
+    if config_file is None:
+        beside = store_dir or _store_directory(_merge([*first, *last], strict=False).settings, environ, hermes_home)
+        own = _own_file(Path(beside) / paths.SETTINGS_NAME) if beside is not None else []
+        first.extend(own)
+    return _merge([*first, *last], strict=strict)
+
+
+def database_file(
+    settings: Settings, *, environ: Mapping[str, str] | None = None, hermes_home: str | os.PathLike[str] | None = None
+) -> Path:
+    """Return the SQLite file that these settings name. Raises ConfigError when no home directory is known."""
+    if settings.db:
+        return Path(settings.db).expanduser().absolute()
+    return paths.default_file(environ=environ, home=hermes_home, data_dir=settings.data_dir)
+
+
+def config_schema() -> list[dict[str, Any]]:
+    """Return the fields that the host's set-up wizard asks for, with defaults as text, as the host stores and shows text."""
+    kinds = {"flag": "boolean", "whole": "integer", "bytes": "integer", "number": "number"}
+    fields = []
+    for key in KEYS:
+        if not key.asked:
+            continue
+        entry: dict[str, Any] = {
+            "key": key.name,
+            "description": key.help,
+            "default": shown(key.default),
+            "type": kinds.get(key.type, "text"),
+        }
+        if key.type == "flag":
+            entry["choices"] = ["true", "false"]
+        elif key.choices:
+            entry["choices"] = list(key.choices)
+        fields.append(entry)
+    return fields
+
+
+def save(values: Mapping[str, Any], *, hermes_home: str | os.PathLike[str], provider: str = "mnemosyne") -> Path:
+    """Merge `values` into `plugins.<provider>` of Hermes' `config.yaml` and return that file.
+
+    Values of known keys are checked and written with their type; a blank or None removes the key, so that its default holds.
+    Unknown keys are written as they are, everything else in the file stays. Raises ConfigError.
+    """
+    merged: dict[str, Any] = {}
+    for name, value in values.items():
+        key = _BY_NAME.get(name)
+        blank = value is None or (isinstance(value, str) and not value.strip())
+        if blank or key is None:
+            merged[name] = None if blank else value
+            continue
+        try:
+            parsed = _parse(key, value)
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}") from error
+        merged[name] = dict(parsed) if key.type == "aliases" else list(parsed) if isinstance(parsed, tuple) else parsed
+    return config_files.update_plugin_section(Path(hermes_home), provider, merged)
+
+
+def shown(value: Any) -> str:
+    """Return a value of a setting as text that `resolve` reads back; empty for unset."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join("=".join(item) if isinstance(item, tuple) else item for item in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# -- places ----------------------------------------------------------------------------------------------------------------------
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _named_file(path: Path, provider: str) -> _Source:
+    data = config_files.read_mapping(path)
+    if data is None:
+        raise ConfigError(f"there is no file {path}: correct --config")
+    # A file of the host is welcome too: its section of this provider counts.
+    values = config_files.plugin_section(data, provider, str(path)) if isinstance(data.get("plugins"), Mapping) else data
+    return _Source(label=str(path), values=_given(values))
+
+
+def _own_file(path: Path) -> list[_Source]:
+    data = config_files.read_mapping(path)
+    if not data:
+        return []
+    for name in sorted(_PLACES & data.keys()):
+        raise ConfigError(f"`{name}` in {path} would point away from the store it lies beside: give it by flag or environment")
+    return [_Source(label=str(path), values=_given(data))]
+
+
+def _hermes_source(home: str | os.PathLike[str] | None, environ: Mapping[str, str], provider: str) -> list[_Source]:
+    place = Path(home) if home is not None else paths.hermes_home(environ)
+    if place is None:
+        return []
+    path = place / config_files.HERMES_CONFIG
+    data = config_files.read_mapping(path)
+    if data is None:
+        return []
+    section = config_files.plugin_section(data, provider, str(path))
+    return [_Source(label=f"{path} plugins.{provider}", values=_given(section))]
+
+
+def _store_directory(settings: Settings, environ: Mapping[str, str], home: str | os.PathLike[str] | None) -> Path | None:
+    if settings.db and ("://" in settings.db or settings.db == ":memory:"):
+        return None
+    return database_file(settings, environ=environ, hermes_home=home).parent
+
+
+def _merge(sources: list[_Source], *, strict: bool) -> Effective:
+    chosen: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    warnings: list[str] = []
+    for source in sources:
+        for name, value in source.values.items():
+            place = source.place.get(name, source.label)
+            key = _BY_NAME.get(name)
+            problem = None
+            if key is None:
+                problem = _unknown(name)
+            elif name not in chosen:
+                try:
+                    chosen[name] = _parse(key, value)
+                    origin[name] = place
+                except ValueError as error:
+                    problem = f"{name}: {error}"
+            if problem and strict:
+                raise ConfigError(f"{problem} ({place})")
+            if problem:
+                warnings.append(f"{problem}; ignored ({place})")
+    return Effective(dataclasses.replace(_DEFAULTS, **chosen), origin, tuple(warnings))
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.5)
+    hint = f"did you mean `{near[0]}`?" if near else "see `mnemosyne config show --effective` for the keys"
+    return f"unknown setting `{name}`: {hint}"
+
+
+# -- values ----------------------------------------------------------------------------------------------------------------------
+
+_TRUE = frozenset({"1", "true", "yes", "on", "y", "t"})
+_FALSE = frozenset({"0", "false", "no", "off", "n", "f"})
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def _parse(key: Key, value: Any) -> Any:
+    """Return a value of any spelling with its type. Raises ValueError saying what is accepted."""
+    if isinstance(value, str):
+        value = value.strip()
+    if key.type == "flag":
+        return _flag(value)
+    if key.type in {"whole", "bytes", "number"}:
+        return _numeric(key, value)
+    if key.type == "list":
+        return _list(key, value)
+    if key.type == "aliases":
+        return _aliases(value)
+    if not isinstance(value, str | int | float | os.PathLike) or isinstance(value, bool) or value == "":
+        raise ValueError("give a text")
+    text = str(value)
+    if "\0" in text:
+        raise ValueError("a NUL character cannot stand here")
+    if key.type == "choice":
+        text = text.lower()
+        if text not in key.choices:
+            raise ValueError(f"{text!r} is none of {', '.join(key.choices)}")
+    return text
+
+
+def _flag(value: Any) -> bool:
+    word = str(value).lower()
+    if isinstance(value, bool | int | str) and word in _TRUE | _FALSE:
+        return word in _TRUE
+    raise ValueError(f"{word!r} is neither true nor false")
+
+
+def _numeric(key: Key, value: Any) -> float:
+    number = math.nan
+    if isinstance(value, str):
+        if key.type == "bytes" and (match := _SIZE.fullmatch(value)):
+            number = math.floor(float(match[1]) * 1024 ** _POWERS[match[2].lower()])
+        else:
+            try:
+                number = float(value)
+            except ValueError:
+                number = math.nan
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+    whole = key.type != "number"
+    if not math.isfinite(number) or (whole and number != int(number)):
+        raise ValueError(f"{str(value)[:40]!r} is no {'whole ' if whole else ''}number")
+    if not key.low <= number <= key.high:
+        bounds = f"at least {key.low:g}" if key.high == math.inf else f"between {key.low:g} and {key.high:g}"
+        raise ValueError(f"{number:g} must be {bounds}")
+    return int(number) if whole else number
+
+
+def _list(key: Key, value: Any) -> tuple[str, ...] | None:
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list | tuple | set | frozenset) or any(isinstance(item, dict | list | bool) for item in value):
+        raise ValueError("give a list, or texts separated by commas")
+    items = tuple(dict.fromkeys(text for text in (str(item).strip() for item in value if item is not None) if text))
+    if items:
+        return items
+    if key.default is None:
+        return None
+    raise ValueError("give at least one value")
+
+
+def _aliases(value: Any) -> tuple[tuple[str, str], ...]:
+    if isinstance(value, str):
+        pairs = [item.rpartition("=")[::2] for item in value.split(",") if item.strip()]
+        if any(not raw.strip() for raw, _ in pairs):
+            raise ValueError("give `identity=theme` pairs separated by commas")
+    elif isinstance(value, Mapping) and not any(isinstance(item, dict | list | bool) for item in value.values()):
+        pairs = [(str(raw), "" if theme is None else str(theme)) for raw, theme in value.items()]
+    elif isinstance(value, tuple) and all(isinstance(item, tuple) and len(item) == 2 for item in value):  # noqa: PLR2004 - a pair
+        pairs = [(str(raw), str(theme)) for raw, theme in value]
+    else:
+        raise ValueError("give a mapping, or `identity=theme` pairs separated by commas")
+    return tuple((raw.strip(), theme.strip()) for raw, theme in pairs)
