@@ -1,0 +1,1 @@
+"""What the acceptance tests are driven with."""

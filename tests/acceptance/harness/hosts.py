@@ -1,0 +1,216 @@
+"""The host as a user has it: hermes-agent with Mnemosyne installed beside it, and a home of its own for each test."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scripts.environments import ROOT, Environment, ensure, host_environment
+
+DRIVERS = Path(__file__).resolve().parent.parent / "drivers"
+PATIENCE = 120.0  # seconds that a process of the host gets
+
+
+def run(command: list[str | Path], environment: Mapping[str, str], directory: Path, stdin: str = "") -> str:
+    """Run a command that must succeed, and return what it printed."""
+    done = attempt(command, environment, directory, stdin)
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def attempt(
+    command: list[str | Path], environment: Mapping[str, str], directory: Path, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that may fail."""
+    return subprocess.run(
+        command, env=environment, cwd=directory, input=stdin, text=True, capture_output=True, timeout=PATIENCE, check=False
+    )
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    """Wait for another process; fail with `what` was waited for."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
+        time.sleep(0.05)  # a process that is not ours gives no signal to wait for
+
+
+@dataclass(frozen=True)
+class Host:
+    """An interpreter that has the host's packages and, unless it is the bare host, Mnemosyne."""
+
+    name: str
+    directory: Path
+
+    @property
+    def python(self) -> Path:
+        """Return its interpreter."""
+        return self.directory / "bin" / "python"
+
+    @property
+    def has_entry_points(self) -> bool:
+        """Tell whether the host finds providers of installed packages by itself."""
+        return self.name != "hermes-0.19"
+
+
+@contextmanager
+def _made_once(target: Path) -> Iterator[Path | None]:
+    """Give the place to make `target` in to the first of several test processes, and None to the others."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with Path(f"{target}.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield None if target.exists() else target
+
+
+def bare_host(name: str) -> tuple[Environment, Host] | None:
+    """Return the cached environment of a host and the host in it; None when no interpreter here suits it."""
+    environment = host_environment(name)
+    if environment is None:
+        return None
+    ensure(environment)
+    return environment, Host(name, environment.directory)
+
+
+def build_wheel(directory: Path) -> Path:
+    """Build the wheel of this checkout, once for all test processes that share `directory`."""
+    target = directory / "wheel"
+    with _made_once(target) as place:
+        if place is not None:
+            run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place], os.environ, ROOT)
+    return next(target.glob("*.whl"))
+
+
+def install_beside(environment: Environment, directory: Path) -> Host:
+    """Do what `pip install hermes-mnemosyne` does in the host's environment, without touching the cached one.
+
+    The result is a thin environment on top: pip runs in it, sees the host's packages, installs the wheel and what is missing.
+    """
+    target = directory / environment.name
+    host = Host(environment.name, target)
+    wheel = build_wheel(directory)
+    with _made_once(target) as place:
+        if place is not None:
+            run([environment.interpreter.path, "-m", "venv", "--without-pip", place], os.environ, directory)
+            own, below = (next(one.glob("lib/python3*/site-packages")) for one in (place, environment.directory))
+            (own / "host.pth").write_text(f"import site; site.addsitedir({str(below)!r})\n", encoding="utf-8")
+            script = (environment.directory / "bin" / "hermes").read_text(encoding="utf-8").splitlines(keepends=True)
+            (place / "bin" / "hermes").write_text("".join([f"#!{host.python}\n", *script[1:]]), encoding="utf-8")
+            (place / "bin" / "hermes").chmod(0o755)
+            pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", host.python]
+            run([*pip, "install", wheel], os.environ, directory)
+    return host
+
+
+@dataclass(frozen=True)
+class Home:
+    """A Hermes home of one test, and the ways to use it."""
+
+    path: Path
+    host: Host
+    model_url: str
+    provider: str = "mnemosyne"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Write the host's configuration."""
+        import yaml
+
+        config: dict[str, Any] = {
+            "model": {
+                "default": "scripted",
+                "provider": "custom",
+                "base_url": self.model_url,
+                "api_key": "scripted-0123456789abcdef",
+                "context_length": 131072,
+            },
+            "memory": {"provider": self.provider},
+            "security": {"tirith_enabled": False},
+            "updates": {"check": False},
+            **self.settings,
+        }
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the host's processes: this home, and nothing of the machine's that they could reach out with."""
+        return {
+            **os.environ,
+            "HERMES_HOME": str(self.path),
+            "HOME": str(self.path),
+            "PATH": f"{self.host.directory / 'bin'}:{os.defpath}",
+            "NO_COLOR": "1",
+            "NO_PROXY": "*",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+            "TERM": "dumb",
+        }
+
+    @property
+    def store(self) -> Path:
+        """Return where the provider keeps its file."""
+        return self.path / "mnemosyne" / "mnemosyne.db"
+
+    @property
+    def log(self) -> Path:
+        """Return the observer's log."""
+        return self.path / "observed.jsonl"
+
+    def plug(self, directory: Path, name: str) -> None:
+        """Copy a plugin directory into the home."""
+        shutil.copytree(directory, self.path / "plugins" / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def hermes(self, *arguments: str, stdin: str = "") -> str:
+        """Run the host's command line, and return what it printed."""
+        return run([self.host.python, self.host.directory / "bin" / "hermes", *arguments], self.environment, self.path, stdin)
+
+    def mnemosyne(self, *arguments: str, stdin: str = "") -> str:
+        """Run Mnemosyne's command line as installed in the host's environment, and return what it printed."""
+        return run([self.host.directory / "bin" / "mnemosyne", *arguments], self.environment, self.path, stdin)
+
+    def observed_command(self, *arguments: str, kill: str = "-") -> list[str | Path]:
+        """Return the host's command under the observer."""
+        return [self.host.python, DRIVERS / "observe.py", self.log, kill, *arguments]
+
+    def observed_hermes(self, *arguments: str, kill: str = "-") -> subprocess.CompletedProcess[str]:
+        """Run the host's command line under the observer."""
+        return attempt(self.observed_command(*arguments, kill=kill), self.environment, self.path)
+
+    def observed(self, hook: str | None = None) -> list[dict[str, Any]]:
+        """Return what the observer has written so far, of one hook or of all."""
+        text = self.log.read_text(encoding="utf-8") if self.log.exists() else ""
+        # The last line may still be on its way.
+        records = [json.loads(line) for line in text.split("\n")[:-1]]
+        return [record for record in records if hook in (None, record["hook"])]
+
+    def drive(self, driver: str, plan: Mapping[str, Any]) -> Any:
+        """Run a driver in the host's interpreter, and return its answer."""
+        question, answer = self.path / "plan.json", self.path / "answer.json"
+        question.write_text(json.dumps(plan), encoding="utf-8")
+        run([self.host.python, DRIVERS / f"{driver}.py", question, answer], self.environment, self.path)
+        return json.loads(answer.read_text(encoding="utf-8"))
+
+    def converse(self, *sessions: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+        """Hold the sessions of an agent plan, one after the other, in one process."""
+        answers: list[list[dict[str, Any]]] = self.drive("converse", {"url": self.model_url, "sessions": sessions})
+        return answers
+
+    def manage(self, *calls: tuple[str, list[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Call methods of the host's memory manager in one process."""
+        answer: dict[str, Any] = self.drive("manage", {"provider": self.provider, "calls": calls})
+        return answer
+
+
+def hooks(steps: list[dict[str, Any]], name: str | None = None) -> list[dict[str, Any]]:
+    """Return the hooks of all steps of a session, of one name or of all."""
+    return [hook for step in steps for hook in step["hooks"] if name in (None, hook["hook"])]
