@@ -1,0 +1,266 @@
+"""The one analyser: text into encoded index tokens, the same for every store, for what is stored and for what is asked.
+
+A text is cut at white space and at characters that end a compound. Each compound is indexed in its parts (also at
+letter/digit, case and script boundaries), as every run of up to four neighbouring parts joined, and whole as it is written.
+Plain words are stemmed. Scripts without spaces are indexed by single characters and by pairs; a query asks for the pairs, and
+for the character only where it stands alone.
+
+A token is encoded so that no tokenizer of a database splits or changes it: lower-case ASCII letters and digits stand as they
+are; everything else is the escape prefix and the hexadecimal form of its UTF-8 bytes; tokens that would be longer than 64
+characters are hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from hermes_mnemosyne.recall.characters import TERMINAL_CODE
+from hermes_mnemosyne.recall.compounds import MAX_JOINED, Compound, compounds, is_simple, pairs
+from hermes_mnemosyne.recall.words import STOP_WORDS
+
+ANALYSER_VERSION = 1
+MAX_TEXT_TOKENS = 2_000_000
+"""Tokens indexed of one text; about 12 MB of English prose. What comes later in the text is stored but not searchable."""
+MAX_QUERY_CHARS = 16_384
+"""Characters of a query that are analysed: half of them from its beginning, half from its end."""
+MAX_QUERY_WORDS = 400
+"""Different words of a query that are analysed, the first and the last ones; stop words are not counted."""
+MAX_QUERY_TERMS = 512
+"""Terms that the words of a query may become."""
+
+ESCAPE = "zq"
+_MAX_TOKEN = 64
+_CACHED_LENGTH = 64
+_CACHE_SIZE = 32_768
+_BATCH = 4_096
+_OUTER_LEFT, _OUTER_RIGHT = "\"'([{<`,;:!?", "\"')]}>`,.;:!?"
+# Words that English stemming may change: it never touches other endings, words without a vowel, or words of two letters.
+_STEMMABLE = re.compile(r"(?=[^aeiouy]*[aeiouy])[a-z]{2,63}[cdegilmnrsty]")
+_PLAIN_TOKEN = re.compile(r"[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryGroup:
+    """The terms of one word or compound of a query.
+
+    A row holds the group when it holds one of `wholes`; else the share of `parts` that it holds counts, halved when
+    `symbolic`: the compound differs from its parts by a sign (`C++`). `joined` are neighbouring parts written as one, which
+    help the search and prove nothing.
+    """
+
+    parts: tuple[str, ...]
+    wholes: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
+    stop: bool = False
+    symbolic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """An analysed query: `terms` without repetition in the order of the text.
+
+    `weak` holds the terms that select nothing on their own: stop words, and single letters or digits within a compound. `cut`
+    tells that a part of the query was left out.
+    """
+
+    terms: tuple[str, ...] = ()
+    groups: tuple[QueryGroup, ...] = ()
+    weak: frozenset[str] = frozenset()
+    cut: bool = False
+
+
+class _Cache(dict[str, str]):
+    """A bounded dictionary that computes what it does not hold; emptied when full, which costs less than keeping an order."""
+
+    def __init__(self, compute: Callable[[str], str], longest: int = _CACHED_LENGTH) -> None:
+        super().__init__()
+        self._compute = compute
+        self._longest = longest
+
+    def __missing__(self, key: str) -> str:
+        value = self._compute(key)
+        if len(key) <= self._longest:
+            if len(self) >= _CACHE_SIZE:
+                self.clear()
+            self[key] = value
+        return value
+
+
+class _Stemmers(threading.local):
+    """The stemmer of a thread: it keeps the word it works on as state."""
+
+    def __init__(self) -> None:
+        import snowballstemmer  # loading it costs more than most commands need
+
+        self.stem: Callable[[str], str] = snowballstemmer.stemmer("english").stemWord
+
+
+def encode(token: str) -> str:
+    """Return a folded token as ASCII letters and digits; different tokens stay different."""
+    if _PLAIN_TOKEN.fullmatch(token) and not token.startswith(ESCAPE):
+        encoded = token
+    else:
+        encoded = ESCAPE + token.encode("utf-8", "surrogatepass").hex()
+    if len(encoded) > _MAX_TOKEN:
+        # "h" is no hexadecimal digit, so that a hash is never the escaped form of another token.
+        encoded = f"{ESCAPE}h{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
+    return encoded
+
+
+class TextAnalyser:
+    """Turns texts into index tokens and queries into terms. Safe from any thread."""
+
+    version = ANALYSER_VERSION
+
+    def __init__(self) -> None:
+        """Start with empty caches; the stemmer is loaded when the first word needs it."""
+        self._local: _Stemmers | None = None
+        self._words = _Cache(self._encode_word)
+        self._chunks = _Cache(self._encode_chunk)
+
+    # -- what is stored ----------------------------------------------------------------------------------------------------------
+
+    def entry_tokens(self, content: str, tags: Sequence[str]) -> str:
+        """Return the encoded tokens of an entry, its tags after its text."""
+        return self._tokens(f"{content} {' '.join(tags)}" if tags else content)
+
+    def turn_tokens(self, content: str, speaker: str, occurred_at: str | None) -> str:
+        """Return the encoded tokens of a turn: speaker, date in words (of UTC text), text."""
+        head = [speaker] if speaker else []
+        if occurred_at:
+            from hermes_mnemosyne.times import date_words  # entries need no calendar
+
+            head.append(date_words(occurred_at))
+        return self._tokens(" ".join([*head, content]))
+
+    def _tokens(self, text: str) -> str:
+        chunks = _without_codes(text).split()
+        if len(chunks) <= _BATCH:
+            tokens = " ".join(filter(None, map(self._chunks.__getitem__, chunks)))
+            return _first_tokens(tokens, MAX_TEXT_TOKENS) if len(tokens) > MAX_TEXT_TOKENS else tokens
+        pieces: list[str] = []
+        room = MAX_TEXT_TOKENS
+        for start in range(0, len(chunks), _BATCH):
+            tokens = " ".join(filter(None, map(self._chunks.__getitem__, chunks[start : start + _BATCH])))
+            if not tokens:
+                continue
+            pieces.append(_first_tokens(tokens, room))
+            room -= tokens.count(" ") + 1
+            if room <= 0:
+                break
+        return " ".join(pieces)
+
+    def _encode_chunk(self, chunk: str) -> str:
+        word = chunk.lstrip(_OUTER_LEFT).rstrip(_OUTER_RIGHT)
+        if is_simple(word):
+            return self._words[word.lower()]
+        words = self._words
+        tokens = chain.from_iterable(compound.tokens() for compound in compounds(chunk))
+        return " ".join(words[token] for token in islice(tokens, MAX_TEXT_TOKENS))
+
+    def _encode_word(self, word: str) -> str:
+        """Return the encoded token of one folded token, stemmed where it is a plain word."""
+        if _STEMMABLE.fullmatch(word):
+            if self._local is None:
+                self._local = _Stemmers()
+            word = self._local.stem(word)
+        return encode(word)
+
+    # -- what is asked -----------------------------------------------------------------------------------------------------------
+
+    def analyse_query(self, text: str) -> QueryTerms:
+        """Return the terms of a query; work and result are bounded whatever the length of the text."""
+        chunks, cut = _query_chunks(text)
+        groups: dict[QueryGroup, None] = {}
+        weak: set[str] = set()
+        strong: set[str] = set()
+        for chunk in chunks:
+            for compound in compounds(chunk):
+                groups.update(dict.fromkeys(self._groups(compound, weak, strong)))
+        kept, short = _head_and_tail(list(groups), MAX_QUERY_TERMS)
+        terms = dict.fromkeys(term for group in kept for term in chain(group.wholes, group.joined, group.parts))
+        return QueryTerms(tuple(terms), tuple(kept), frozenset(weak - strong), cut or short)
+
+    def _groups(self, compound: Compound, weak: set[str], strong: set[str]) -> Iterator[QueryGroup]:
+        words = self._words
+        for run in compound.spaceless:
+            for gram in (run,) if len(run) == 1 else dict.fromkeys(pairs(run)):
+                strong.add(words[gram])
+                yield QueryGroup((words[gram],))
+        parts = [words[part] for part in compound.parts]
+        if not parts:
+            return
+        if len(parts) == 1 and not compound.wholes:
+            stop = compound.parts[0] in STOP_WORDS
+            (weak if stop else strong).add(parts[0])
+            yield QueryGroup((parts[0],), stop=stop)
+            return
+        full, joined = compound.wholes, compound.joined
+        if len(compound.parts) <= MAX_JOINED and joined and not compound.spaceless:
+            full, joined = [*full, joined[-1]], joined[:-1]
+        solid = {words[part] for part in compound.parts if len(part) > 1 and part not in STOP_WORDS}
+        strong.update(solid or parts, map(words.__getitem__, chain(full, joined)))
+        weak.update(part for part in parts if solid and part not in solid)
+        yield QueryGroup(
+            parts=_distinct(parts),
+            wholes=_distinct(map(words.__getitem__, full)),
+            joined=_distinct(map(words.__getitem__, joined)),
+            symbolic=compound.symbolic,
+        )
+
+
+def _without_codes(text: str) -> str:
+    return TERMINAL_CODE.sub(" ", text) if "\x1b" in text else text
+
+
+def _first_tokens(tokens: str, limit: int) -> str:
+    if tokens.count(" ") < limit:
+        return tokens
+    return " ".join(tokens.split(" ", limit)[:limit])
+
+
+def _query_chunks(text: str) -> tuple[list[str], bool]:
+    """Return the different words of a query, from both its ends when it is long, and whether some were left out."""
+    cut = len(text) > MAX_QUERY_CHARS
+    half = MAX_QUERY_CHARS // 2
+    if cut:
+        text = f"{text[:half]} {text[-half:]}"
+    chunks = list(dict.fromkeys(_without_codes(text).split()))
+    if len(chunks) <= MAX_QUERY_WORDS:
+        return chunks, cut
+    chunks = [chunk for chunk in chunks if chunk.strip(".,;:!?").lower() not in STOP_WORDS]
+    if len(chunks) <= MAX_QUERY_WORDS:
+        return chunks, cut
+    return chunks[: MAX_QUERY_WORDS // 2] + chunks[-MAX_QUERY_WORDS // 2 :], True
+
+
+def _head_and_tail(groups: Sequence[QueryGroup], limit: int) -> tuple[list[QueryGroup], bool]:
+    """Return the groups whose terms fit into `limit`, taken alternately from both ends, and whether something was left out."""
+    sizes = [len(group.parts) + len(group.wholes) + len(group.joined) for group in groups]
+    if sum(sizes) <= limit:
+        return list(groups), False
+    chosen: dict[int, QueryGroup] = {}
+    left, right = 0, len(groups) - 1
+    while left <= right and limit > 0:
+        index = left if len(chosen) % 2 == 0 else right
+        group = groups[index]
+        chosen[index] = group if sizes[index] <= limit else _shortened(group, limit)
+        limit -= min(sizes[index], limit)
+        left, right = (left + 1, right) if index == left else (left, right - 1)
+    return [chosen[index] for index in sorted(chosen)], True
+
+
+def _shortened(group: QueryGroup, limit: int) -> QueryGroup:
+    """Return a group with at most `limit` parts from both its ends, and nothing else."""
+    first = (limit + 1) // 2
+    parts = group.parts if len(group.parts) <= limit else (*group.parts[:first], *group.parts[len(group.parts) - limit + first :])
+    return QueryGroup(parts, symbolic=group.symbolic)
+
+
+def _distinct(tokens: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tokens))
