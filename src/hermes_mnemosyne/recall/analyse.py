@@ -176,20 +176,19 @@ class TextAnalyser:
     def analyse_query(self, text: str) -> QueryTerms:
         """Return the terms of a query; work and result are bounded whatever the length of the text."""
         chunks, cut = _query_chunks(text)
+        found, short = _head_and_tail([compound for chunk in chunks for compound in compounds(chunk)], MAX_QUERY_TERMS)
         groups: dict[QueryGroup, None] = {}
         weak: set[str] = set()
         strong: set[str] = set()
-        for chunk in chunks:
-            for compound in compounds(chunk):
-                groups.update(dict.fromkeys(self._groups(compound, weak, strong)))
-        kept, short = _head_and_tail(list(groups), MAX_QUERY_TERMS)
-        terms = dict.fromkeys(term for group in kept for term in chain(group.wholes, group.joined, group.parts))
-        return QueryTerms(tuple(terms), tuple(kept), frozenset(weak - strong), cut or short)
+        for compound in found:
+            groups.update(dict.fromkeys(self._groups(compound, weak, strong)))
+        terms = dict.fromkeys(term for group in groups for term in chain(group.wholes, group.joined, group.parts))
+        return QueryTerms(tuple(terms), tuple(groups), frozenset(weak - strong), cut or short)
 
     def _groups(self, compound: Compound, weak: set[str], strong: set[str]) -> Iterator[QueryGroup]:
         words = self._words
         for run in compound.spaceless:
-            for gram in (run,) if len(run) == 1 else dict.fromkeys(pairs(run)):
+            for gram in (run,) if len(run) == 1 else pairs(run):
                 strong.add(words[gram])
                 yield QueryGroup((words[gram],))
         parts = [words[part] for part in compound.parts]
@@ -239,27 +238,21 @@ def _query_chunks(text: str) -> tuple[list[str], bool]:
     return chunks[: MAX_QUERY_WORDS // 2] + chunks[-MAX_QUERY_WORDS // 2 :], True
 
 
-def _head_and_tail(groups: Sequence[QueryGroup], limit: int) -> tuple[list[QueryGroup], bool]:
-    """Return the groups whose terms fit into `limit`, taken alternately from both ends, and whether something was left out."""
-    sizes = [len(group.parts) + len(group.wholes) + len(group.joined) for group in groups]
-    if sum(sizes) <= limit:
-        return list(groups), False
-    chosen: dict[int, QueryGroup] = {}
-    left, right = 0, len(groups) - 1
+def _head_and_tail(found: Sequence[Compound], limit: int) -> tuple[list[Compound], bool]:
+    """Return the compounds whose terms fit into `limit`, taken alternately from both ends, and whether something was left out.
+
+    Work is saved before a term is stemmed and encoded, which costs most.
+    """
+    if sum(compound.asked for compound in found) <= limit:
+        return list(found), False
+    chosen: dict[int, Compound] = {}
+    left, right = 0, len(found) - 1
     while left <= right and limit > 0:
         index = left if len(chosen) % 2 == 0 else right
-        group = groups[index]
-        chosen[index] = group if sizes[index] <= limit else _shortened(group, limit)
-        limit -= min(sizes[index], limit)
+        chosen[index] = found[index].shortened(limit)
+        limit -= chosen[index].asked
         left, right = (left + 1, right) if index == left else (left, right - 1)
     return [chosen[index] for index in sorted(chosen)], True
-
-
-def _shortened(group: QueryGroup, limit: int) -> QueryGroup:
-    """Return a group with at most `limit` parts from both its ends, and nothing else."""
-    first = (limit + 1) // 2
-    parts = group.parts if len(group.parts) <= limit else (*group.parts[:first], *group.parts[len(group.parts) - limit + first :])
-    return QueryGroup(parts, symbolic=group.symbolic)
 
 
 def _distinct(tokens: Iterable[str]) -> tuple[str, ...]:

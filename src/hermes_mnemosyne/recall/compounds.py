@@ -37,6 +37,23 @@ class Compound:
         grams = (chain(run, pairs(run)) for run in self.spaceless)
         return chain(self.parts, self.joined, self.wholes, chain.from_iterable(grams))
 
+    @property
+    def asked(self) -> int:
+        """The number of tokens that a query asks for."""
+        return len(self.parts) + len(self.joined) + len(self.wholes) + sum(map(len, self.spaceless))
+
+    def shortened(self, limit: int) -> Compound:
+        """Return this compound, or parts of it from both its ends, with at most `limit` tokens in a query."""
+        if self.asked <= limit:
+            return self
+        first, last = (limit + 1) // 2, limit // 2
+        if self.parts:
+            return Compound(
+                self.parts if len(self.parts) <= limit else [*self.parts[:first], *self.parts[len(self.parts) - last :]]
+            )
+        text = "".join(self.spaceless)
+        return Compound(spaceless=[end for end in (text[:first], text[len(text) - last :]) if end])
+
 
 def is_simple(word: str) -> bool:
     """Tell whether a word has no parts: ASCII letters without a case boundary."""
