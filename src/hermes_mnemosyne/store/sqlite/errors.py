@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hermes_mnemosyne._errors import InvalidInput, MnemosyneError, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
+from hermes_mnemosyne._errors import (
+    InvalidInput,
+    MnemosyneError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
 
 _PRIMARY = 0xFF
 

@@ -1,0 +1,387 @@
+"""The SQLite file under the spool: one connection, made when it is needed, a damaged file set aside.
+
+Other processes may replace the file at any time (setting a damaged one aside), and people may delete it. So every use compares
+the file at the path with the one that the connection has open, before and after: work that went into a file which is no longer
+there is done again in the new one. Work must therefore be safe to repeat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hermes_mnemosyne._errors import ForeignFile, SchemaMismatch, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
+from hermes_mnemosyne.forks import guard
+from hermes_mnemosyne.paths import secure_file
+from hermes_mnemosyne.store.sqlite.errors import translated
+from hermes_mnemosyne.store.sqlite.sql import statements
+
+APPLICATION_ID = 0x4D6E5370  # "MnSp"
+SCHEMA_VERSION = 1
+
+_ATTEMPTS = 4
+_MAX_PAUSE = 0.005
+_FORK_WAIT = 10.0
+_UPKEEP_WAIT = 2.0
+_PRIMARY = 0xFF
+_DAMAGED = ".damaged-"
+
+# The columns of `everything`, waiting and in quarantine; what a damaged page yields may be anything.
+_ROW_TYPES = ((str, str, str, type(None), int, str, int, str), (str, str, str, str, int, str, int, str))
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Run = Callable[..., list[Row]]  # (statement name, *parameters) -> all rows
+
+# Connections that a child inherited from a fork which ran no hooks: closing them could disturb the parent's transaction.
+_inherited: list[sqlite3.Connection] = []
+
+
+def _patiently(step: Callable[[], T], deadline: float) -> T:
+    """Repeat `step` while another connection is in its way, until the monotonic time `deadline`."""
+    pause = 0.0002
+    while True:
+        try:
+            return step()
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            left = deadline - time.monotonic()
+            if not busy or left <= 0:
+                raise
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, _MAX_PAUSE)
+
+
+def _os_error(error: OSError, path: Path) -> StoreFull | StoreUnavailable:
+    kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreUnavailable
+    return kind(f"{path}: {error.strerror or error}; check its directory and disk")
+
+
+def _runner(connection: sqlite3.Connection) -> Run:
+    sql = statements("spool")
+    # Every statement is read to its end: an open one would hold a snapshot, and the log could not be emptied.
+    return lambda name, *parameters: connection.execute(sql[name], parameters).fetchall()
+
+
+class SpoolFile:
+    """Runs statements of `queries/spool.sql` by name; safe from any thread, and across forks."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the path of the file; its directory exists. Nothing is opened or created yet."""
+        self.path = path.absolute()
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+        self._lock_handles: set[int] = set()
+        self._held_for_fork = False
+        guard(self)
+
+    # -- use ---------------------------------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Tell whether the file is there."""
+        return self._present() is not None
+
+    def read(self, name: str, *parameters: object, wait: float = _UPKEEP_WAIT) -> list[Row]:
+        """Return the rows of the named query, none when there is no file; `wait` is in seconds. Raises the store errors."""
+        rows = self._use(lambda db, deadline: _patiently(lambda: _runner(db)(name, *parameters), deadline), wait)
+        return rows or []
+
+    def write(self, work: Callable[[Run], T], *, wait: float = _UPKEEP_WAIT, create: bool = False) -> T | None:
+        """Return what `work` returns from one write transaction, None when there is no file and `create` is false.
+
+        `work` may run again from its beginning. `wait` is in seconds. Raises the store errors, then nothing was written.
+        """
+        return self._use(lambda db, deadline: self._transaction(db, work, deadline), wait, create=create)
+
+    def scrub(self, *, wait: float = _UPKEEP_WAIT) -> bool:
+        """Wipe what was erased out of the file and its log; False when others were in the way or there is no room for it.
+
+        Raises StoreUnavailable and StoreCorrupt.
+        """
+        try:
+            return self._use(self._scrub, wait) is not False
+        except (StoreBusy, StoreFull):
+            return False
+
+    def _transaction(self, db: sqlite3.Connection, work: Callable[[Run], T], deadline: float) -> T:
+        _patiently(lambda: db.execute("BEGIN IMMEDIATE"), deadline)
+        try:
+            result = work(_runner(db))
+            db.execute("COMMIT")
+        except BaseException:
+            # Some errors, a full disk among them, have rolled back already.
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        return result
+
+    def _scrub(self, db: sqlite3.Connection, deadline: float) -> bool:
+        run = _runner(db)
+        [(_, _, erased, scrubbed)] = _patiently(lambda: run("totals"), deadline)
+        if erased == scrubbed:
+            return True
+        # Pages that SQLite rearranged may hold stale copies that secure_delete does not know of: write them all anew.
+        _patiently(lambda: run("vacuum"), deadline)
+        while run("checkpoint")[0][0]:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_MAX_PAUSE)
+        # Counted, not flagged: what was erased meanwhile by another process stays due.
+        self._transaction(db, lambda inner: inner("mark_scrubbed", erased), deadline)
+        return True
+
+    def _use(self, step: Callable[[sqlite3.Connection, float], T], wait: float, *, create: bool = False) -> T | None:
+        if not create and not self.exists():
+            return None
+        deadline = time.monotonic() + wait
+        if not self._lock.acquire(timeout=max(wait, 0.0)):
+            raise StoreBusy(f"{self.path}: another thread is using it; try again")
+        try:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    with translated(self.path):
+                        db = self._connected(deadline, create=create)
+                        if db is None:
+                            return None
+                        result = step(db, deadline)
+                except StoreCorrupt:
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                    self._set_aside()
+                    continue
+                if self._present() == self._identity:
+                    return result
+            raise StoreBusy(f"{self.path}: it is being replaced again and again; try again")
+        finally:
+            self._lock.release()
+
+    # -- the connection ----------------------------------------------------------------------------------------------------------
+
+    def _present(self) -> tuple[int, int] | None:
+        """Return device and inode of the file at the path, None when there is none."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 - Path.stat costs twice as much, and hooks come here
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _os_error(error, self.path) from error
+        return found.st_dev, found.st_ino
+
+    def _connected(self, deadline: float, *, create: bool) -> sqlite3.Connection | None:
+        present = self._present()
+        if self._connection is not None:
+            if present == self._identity:
+                return self._connection
+            self._disconnect()
+        if present is None:
+            if not create:
+                return None
+            try:
+                secure_file(self.path)
+            except OSError as error:
+                raise _os_error(error, self.path) from error
+            present = self._present()
+        self._connection = self._open(self.path, deadline)
+        self._identity = present
+        return self._connection
+
+    def _open(self, path: Path, deadline: float) -> sqlite3.Connection:
+        # mode=rw: SQLite itself must never create the file, it would do so with the modes of the umask.
+        db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            _patiently(lambda: self._prepare(db), deadline)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        run = _runner(db)
+        fresh = self._is_fresh(run)
+        for name in ("connection_synchronous", "connection_secure_delete", "connection_temp_store"):
+            run(name)
+        if run("journal_mode") != [("wal",)]:
+            raise StoreUnavailable(f"{self.path}: its file system does not support a write-ahead log; move it to a local disk")
+        if fresh:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                # Another process may have been faster.
+                if self._is_fresh(run):
+                    for name in statements("spool"):
+                        if name.startswith("schema_"):
+                            run(name)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+        run("totals")
+
+    def _is_fresh(self, run: Run) -> bool:
+        [(application,)], [(version,)], [(objects,)] = run("application_id"), run("user_version"), run("objects")
+        if not application and not objects:
+            return True
+        if application != APPLICATION_ID:
+            raise ForeignFile(f"{self.path}: this database belongs to another program; move it away")
+        if version > SCHEMA_VERSION:
+            raise SchemaMismatch(
+                f"{self.path}: a later release of Mnemosyne wrote this spool; upgrade, or drain it with that one"
+            )
+        return False
+
+    def _disconnect(self) -> None:
+        db, self._connection, self._identity = self._connection, None, None
+        if db is not None:
+            with translated(self.path):
+                db.close()
+
+    def close(self) -> None:
+        """Close the connection; a later use opens a new one."""
+        with self._lock:
+            self._disconnect()
+
+    # -- forks -------------------------------------------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        """Wait until nothing is under way, then close the connection, which a child must not inherit."""
+        self._held_for_fork = self._lock.acquire(timeout=_FORK_WAIT)
+        if self._held_for_fork:
+            # The connection is gone also when closing it met an error, and the fork takes place anyway.
+            with contextlib.suppress(StoreError):
+                self._disconnect()
+
+    def after_fork(self) -> None:
+        """Go on in the parent."""
+        if self._held_for_fork:
+            self._held_for_fork = False
+            self._lock.release()
+
+    def abandon(self) -> None:
+        """Forget what a forked child inherited; the next use opens a new connection."""
+        if self._connection is not None:
+            _inherited.append(self._connection)
+            self._connection = self._identity = None
+        self._lock = threading.Lock()
+        self._held_for_fork = False
+        # A copy of the handle would keep the parent's lock alive after the parent.
+        for handle in self._lock_handles:
+            os.close(handle)
+        self._lock_handles = set()
+
+    # -- locks between processes -------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[bool]:
+        """Hold the lock file `<path>.lock` during the block, if no other process or thread does: then yield True.
+
+        Raises StoreUnavailable and StoreFull when the lock file cannot be used.
+        """
+        lock = self.path.with_name(self.path.name + ".lock")
+        try:
+            secure_file(lock)
+            handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise _os_error(error, lock) from error
+        with self._locked(handle, 0.0) as held:
+            yield held
+
+    @contextlib.contextmanager
+    def _locked(self, handle: int, wait: float) -> Iterator[bool]:
+        deadline = time.monotonic() + wait
+        owner = os.getpid()
+        self._lock_handles.add(handle)
+        try:
+            yield self._flock(handle, deadline)
+        finally:
+            if os.getpid() == owner:
+                self._lock_handles.discard(handle)
+                os.close(handle)
+
+    def _flock(self, handle: int, deadline: float) -> bool:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(_MAX_PAUSE)
+            except OSError as error:
+                raise _os_error(error, self.path) from error
+            else:
+                return True
+
+    # -- damage ------------------------------------------------------------------------------------------------------------------
+
+    def damaged(self) -> list[Path]:
+        """Return the damaged files that were set aside and still lie beside the spool, oldest first."""
+        prefix = self.path.name + _DAMAGED
+        try:
+            names = sorted(os.listdir(self.path.parent))  # noqa: PTH208 - names are wanted
+        except OSError:
+            return []
+        return [self.path.with_name(name) for name in names if name.startswith(prefix) and not name.endswith(("-wal", "-shm"))]
+
+    def _set_aside(self) -> None:
+        """Rename the damaged file and start a new one with the rows of the old one that can still be read.
+
+        One process at a time, by a lock on the directory. A file that is sound is left alone: another process was faster.
+        """
+        deadline = time.monotonic() + _UPKEEP_WAIT
+        # SQLite may find the damage again while it closes.
+        with contextlib.suppress(StoreCorrupt):
+            self._disconnect()
+        try:
+            handle = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _os_error(error, self.path) from error
+        with self._locked(handle, _UPKEEP_WAIT) as held:
+            if not held:
+                raise StoreBusy(f"{self.path}: it is damaged, and another process is setting it aside; try again")
+            if not self.exists() or self._is_sound(deadline):
+                return
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+            aside = self.path.with_name(f"{self.path.name}{_DAMAGED}{stamp}")
+            try:
+                # The file itself goes last: a log that stayed behind would be replayed into the new file.
+                for suffix in ("-wal", "-shm", ""):
+                    with contextlib.suppress(FileNotFoundError):
+                        Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
+            except OSError as error:
+                raise _os_error(error, self.path) from error
+            rows = self._readable_rows(aside)
+            if rows:
+                with translated(self.path):
+                    db = self._connected(deadline, create=True)
+                    if db is not None:
+                        self._transaction(db, lambda run: [run("take_over", *row) for row in rows], deadline)
+        _log.warning("the spool %s was damaged: kept as %s, %d operations taken over", self.path, aside.name, len(rows))
+
+    def _is_sound(self, deadline: float) -> bool:
+        try:
+            with translated(self.path), contextlib.closing(self._open(self.path, deadline)) as db:
+                return _patiently(lambda: _runner(db)("integrity"), deadline) == [("ok",)]
+        except StoreCorrupt:
+            return False
+
+    def _readable_rows(self, damaged: Path) -> list[Row]:
+        rows: list[Row] = []
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True, isolation_level=None)) as db,
+        ):
+            # Those before the damage stay in the list when the cursor fails.
+            rows.extend(db.execute(statements("spool")["everything"]))
+        return [row for row in rows if tuple(map(type, row)) in _ROW_TYPES]
