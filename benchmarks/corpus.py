@@ -27,7 +27,7 @@ MAIN_THEME = "main"
 SMALL_THEMES = 200
 MIN_BYTES, MAX_BYTES = 40, 14_000
 
-# English function words in falling frequency; they are about 40 % of running text.
+# English function words in falling frequency; they are about half of running text.
 FUNCTION_WORDS = (
     "the of and to a in is that for it with was on as be by at this have from or had not are but we they which an you were all "
     "her she there would their will when who him been has more if no out so what up its about into than them can only other time "
@@ -79,7 +79,7 @@ _ENDINGS = ("on", "ar", "ock", "and", "im", "ul", "orn", "ap", "ent", "ick", "ul
 _CODES = ("ERR", "OPS", "INC", "BUG", "RFC")
 _FOREIGN_ONSETS = ("zv", "xq", "wz", "qh", "vx", "zg")
 _VOCABULARY = 30_000
-_TOPICS, _TOPIC_WORDS = 200, 60
+_TOPICS, _TOPIC_WORDS, _TOPIC_RANKS = 200, 60, 3_000
 _RARE_RANK = 400
 _FREQUENT_RANKS = 25
 _CJK_SHARE = 0.04
@@ -107,17 +107,12 @@ class Query:
 
 
 class Zipf:
-    """Draws ranks 0 to `size` - 1 with a probability proportional to 1 / (rank + 10) ** `exponent`.
+    """Draws ranks 0 to `size` - 1 with a probability proportional to 1 / (rank + `offset`) ** `exponent`."""
 
-    The offset keeps the most frequent content word to a fourth of the rows, as names of people and projects are in real stores.
-    """
-
-    _OFFSET = 10
-
-    def __init__(self, size: int, exponent: float) -> None:
+    def __init__(self, size: int, exponent: float, offset: float = 2.7) -> None:
         """Prepare the cumulative weights."""
         self.size = size
-        self._cumulative = list(itertools.accumulate(1.0 / (rank + self._OFFSET) ** exponent for rank in range(size)))
+        self._cumulative = list(itertools.accumulate((rank + offset) ** -exponent for rank in range(size)))
 
     def draw(self, rng: random.Random) -> int:
         """Return one rank."""
@@ -133,11 +128,13 @@ class Corpus:
         rng = self._rng("vocabulary")
         self.words = _vocabulary(rng, _VOCABULARY)
         self.cjk_words = _cjk_vocabulary(rng, 2_000)
-        self._word_ranks = Zipf(_VOCABULARY, 1.05)
+        # Exponent and offset are chosen so that new words turn up as in technical English: about 700 different words in 2,000,
+        # 1,900 in 10,000, 8,000 in 100,000; the most frequent word of a topic, like a person's name, stands in a sixth of the rows.
+        self._word_ranks = Zipf(_VOCABULARY, 1.5, 30)
         self._function_ranks = Zipf(len(FUNCTION_WORDS), 0.8)
         self._cjk_ranks = Zipf(len(self.cjk_words), 0.9)
-        self._theme_ranks = Zipf(SMALL_THEMES, 1.0)
-        self._topics = [[rng.randrange(50, _VOCABULARY) for _ in range(_TOPIC_WORDS)] for _ in range(_TOPICS)]
+        self._theme_ranks = Zipf(SMALL_THEMES, 1.0, 1)
+        self._topics = [[rng.randrange(50, _TOPIC_RANKS) for _ in range(_TOPIC_WORDS)] for _ in range(_TOPICS)]
 
     @property
     def fingerprint(self) -> str:
@@ -221,12 +218,12 @@ class Corpus:
         words: list[str] = []
         for _ in range(rng.randrange(5, 16)):
             kind = rng.random()
-            if kind < 0.42:
+            if kind < 0.48:
                 words.append(FUNCTION_WORDS[self._function_ranks.draw(rng)])
-            elif kind < 0.45:
+            elif kind < 0.5:
                 words.append(str(rng.randrange(2, 2_100)))
             else:
-                rank = topic[int(len(topic) * rng.random() ** 2)] if kind < 0.6 else self._word_ranks.draw(rng)
+                rank = topic[int(len(topic) * rng.random() ** 2)] if kind < 0.63 else self._word_ranks.draw(rng)
                 words.append(_inflect(rng, self.words[rank]))
         return words
 
@@ -369,7 +366,7 @@ def _length(rng: random.Random) -> int:
 
 def _inflect(rng: random.Random, word: str) -> str:
     kind = rng.random()
-    return word + ("s" if kind < 0.12 else "ed" if kind < 0.16 else "ing" if kind < 0.2 else "")
+    return word + ("s" if kind < 0.08 else "ed" if kind < 0.11 else "ing" if kind < 0.14 else "")
 
 
 def _plain_words(text: str) -> list[str]:
