@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scripts.environments import HOSTS
-from tests.acceptance.harness.hosts import Home, Host, bare_host, install_beside
+from tests.acceptance.harness.hosts import Home, Host, bare_host, build_wheel, install_beside
 from tests.acceptance.harness.model import ScriptedModel
 
 MAIN = HOSTS[0].name
@@ -23,6 +23,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A directory that all test processes of this run share."""
     base = tmp_path_factory.getbasetemp()
     return (base if worker_id == "master" else base.parent) / "hosts"
+
+
+@pytest.fixture(scope="session")
+def wheel(shared: Path) -> Path:
+    """The wheel of this checkout."""
+    return build_wheel(shared)
 
 
 @pytest.fixture(scope="session")

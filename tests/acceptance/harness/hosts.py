@@ -106,7 +106,15 @@ def install_beside(environment: Environment, directory: Path) -> Host:
             script = (environment.directory / "bin" / "hermes").read_text(encoding="utf-8").splitlines(keepends=True)
             (place / "bin" / "hermes").write_text("".join([f"#!{host.python}\n", *script[1:]]), encoding="utf-8")
             (place / "bin" / "hermes").chmod(0o755)
-            pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", host.python]
+            pip: list[str | Path] = [
+                environment.python,
+                "-m",
+                "pip",
+                "--disable-pip-version-check",
+                "--quiet",
+                "--python",
+                host.python,
+            ]
             run([*pip, "install", wheel], os.environ, directory)
     return host
 
@@ -177,6 +185,24 @@ class Home:
     def mnemosyne(self, *arguments: str, stdin: str = "") -> str:
         """Run Mnemosyne's command line as installed in the host's environment, and return what it printed."""
         return run([self.host.directory / "bin" / "mnemosyne", *arguments], self.environment, self.path, stdin)
+
+    def rows(self, kind: str = "all") -> list[dict[str, Any]]:
+        """Return what the store holds, oldest first: live entries, turns or all of them, of every theme and subject."""
+        if not self.store.exists():
+            return []
+        self.mnemosyne("spool", "drain", "--db", str(self.store))
+        listed = self.mnemosyne("list", "--db", str(self.store), "--kind", kind, "--limit", "1000", "--json")
+        rows: list[dict[str, Any]] = json.loads(listed)["entries"]
+        return rows[::-1]
+
+    def texts(self, kind: str) -> list[str]:
+        """Return the contents of `rows`, sorted."""
+        return sorted(row["content"] for row in self.rows(kind))
+
+    def memory_file(self, name: str) -> list[str]:
+        """Return the entries of one of the host's own memory files, sorted."""
+        file = self.path / "memories" / name
+        return sorted(file.read_text(encoding="utf-8").split("\n§\n")) if file.exists() else []
 
     def observed_command(self, *arguments: str, kill: str = "-") -> list[str | Path]:
         """Return the host's command under the observer."""
