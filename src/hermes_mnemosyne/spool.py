@@ -343,9 +343,17 @@ class Spool:
         """
 
         def changes(rows: Sequence[Row]) -> list[tuple[str, Operation | None]]:
-            known = ((op_id, _decoded(op_id, body)) for op_id, body in rows)
-            wanted = ((op_id, op, matches(op)) for op_id, op in known if op is not None)
-            return [(op_id, after) for op_id, before, after in wanted if after != before]
+            found: list[tuple[str, Operation | None]] = []
+            for op_id, body in rows:
+                before = _decoded(op_id, body)
+                if before is None:
+                    continue
+                after = matches(before)
+                if after is not None:
+                    after = replace(after, op_id=op_id, spooled=True)
+                if after != before:
+                    found.append((op_id, after))
+            return found
 
         def change(run: Run) -> int:
             found = changes(run("bodies"))
@@ -353,7 +361,7 @@ class Spool:
                 if after is None:
                     run("remove", op_id)
                 else:
-                    *_, size, body = _encoded(replace(after, op_id=op_id), "")
+                    *_, size, body = _encoded(after, "")
                     run("rewrite", size, body, op_id)
             return len(found)
 

@@ -1,4 +1,5 @@
--- The statements of the spool, one per name. The body stands last, so that the other columns are read without it.
+-- The statements of the spool, one per name. Every index costs each append a page in the log, so there are few: the queue of all
+-- themes is read by id past the few rows in quarantine. The body stands last, so that those are passed without reading it.
 
 -- name: schema_application
 PRAGMA application_id = 1299075952;
@@ -8,7 +9,7 @@ PRAGMA user_version = 1;
 
 -- name: schema_operation
 CREATE TABLE operation (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     op_id TEXT NOT NULL UNIQUE,
     theme TEXT NOT NULL,
     queued_at TEXT NOT NULL,
@@ -20,10 +21,7 @@ CREATE TABLE operation (
 );
 
 -- name: schema_queue
-CREATE INDEX operation_queue ON operation (id) WHERE quarantined_at IS NULL;
-
--- name: schema_queue_of_theme
-CREATE INDEX operation_queue_of_theme ON operation (theme, id) WHERE quarantined_at IS NULL;
+CREATE INDEX operation_queue ON operation (theme, id) WHERE quarantined_at IS NULL;
 
 -- name: schema_totals
 CREATE TABLE totals (
@@ -136,10 +134,10 @@ FROM operation WHERE quarantined_at IS NOT NULL ORDER BY id;
 UPDATE operation SET quarantined_at = ?, attempts = attempts + 1, error = ? WHERE op_id = ?;
 
 -- name: requeue
-UPDATE operation SET quarantined_at = NULL WHERE quarantined_at IS NOT NULL AND op_id = ?;
+UPDATE operation SET quarantined_at = NULL, error = '' WHERE quarantined_at IS NOT NULL AND op_id = ?;
 
 -- name: requeue_all
-UPDATE operation SET quarantined_at = NULL WHERE quarantined_at IS NOT NULL;
+UPDATE operation SET quarantined_at = NULL, error = '' WHERE quarantined_at IS NOT NULL;
 
 -- name: drop_quarantined
 DELETE FROM operation WHERE quarantined_at IS NOT NULL AND op_id = ?;
