@@ -113,7 +113,7 @@ def _edited(path: Path, before: str, provider: str, values: Mapping[str, Any]) -
     windows = "\r\n" in before
     text = before.replace("\r\n", "\n")
     try:
-        data, indent, sequence_indent = load_yaml_guess_indent(text)
+        data, indent, sequence_indent = load_yaml_guess_indent(text, yaml=yaml)
         if sequence_indent is not None:
             yaml.indent(mapping=_mapping_indent(text), sequence=indent, offset=sequence_indent)
         else:
