@@ -158,7 +158,7 @@ class Store(Protocol):
         """Return live rows by row number; missing ones are left out."""
         ...
 
-    def list(self, where: Filter, *, limit: int | None = 50, offset: int = 0, newest_first: bool = True) -> list[Entry | Turn]:
+    def select(self, where: Filter, *, limit: int | None = 50, offset: int = 0, newest_first: bool = True) -> list[Entry | Turn]:
         """Return live rows ordered by write time, then uid."""
         ...
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -10,14 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hermes_mnemosyne import forks
 from hermes_mnemosyne._errors import StoreBusy, StoreError
 from hermes_mnemosyne.store.sqlite.errors import translated
 
 APPLICATION_ID = 0x4D6E656D  # "Mnem"
 _READER_WAIT = 5.0
-
-# Connections of a parent process: closing them in a forked child would disturb the parent's file locks.
-_abandoned: list[sqlite3.Connection] = []
 
 
 class Connections:
@@ -29,6 +26,7 @@ class Connections:
         self._durability = durability
         self._readers = readers
         self._fresh()
+        forks.guard(self)
 
     def _fresh(self) -> None:
         self._write_lock = threading.Lock()
@@ -37,7 +35,7 @@ class Connections:
         self._opened = 0
         self._pool = threading.Condition()
         self._closed = False
-        self._pid = os.getpid()
+        self._forking = False
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=5.0, isolation_level=None, check_same_thread=False, cached_statements=256)
@@ -48,17 +46,12 @@ class Connections:
         db.execute("PRAGMA synchronous = FULL" if self._durability == "full" else "PRAGMA synchronous = NORMAL")
         return db
 
-    def _own_process(self) -> None:
-        if self._pid != os.getpid():
-            self.abandon()
-
     @contextmanager
     def writing(self, wait: float) -> Iterator[sqlite3.Connection]:
         """Hold the write lock of the file: BEGIN IMMEDIATE, then commit, or roll back when the block raises.
 
         `wait` is in seconds, for this process and others together. Raises StoreBusy and the other store errors.
         """
-        self._own_process()
         deadline = time.monotonic() + wait
         lock = self._write_lock
         if not lock.acquire(timeout=max(wait, 0.0)):
@@ -84,7 +77,6 @@ class Connections:
     @contextmanager
     def maintaining(self, wait: float = 5.0) -> Iterator[sqlite3.Connection]:
         """Lend the writer connection outside a transaction, for checkpoints and pragmas."""
-        self._own_process()
         lock = self._write_lock
         if not lock.acquire(timeout=max(wait, 0.0)):
             raise StoreBusy(f"{self.path}: another thread is writing; try again")
@@ -99,10 +91,9 @@ class Connections:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Lend a reader. Raises StoreBusy when all of them are busy for long."""
-        self._own_process()
         pool = self._pool
         with pool:
-            if not pool.wait_for(lambda: self._free or self._opened < self._readers or self._closed, timeout=_READER_WAIT):
+            if not pool.wait_for(self._may_lend, timeout=_READER_WAIT):
                 raise StoreBusy(f"{self.path}: all readers are busy; try again")
             if self._closed:
                 raise StoreError(f"{self.path}: this memory was closed; open it again")
@@ -125,13 +116,15 @@ class Connections:
                     self._free.append(db)
                 pool.notify()
 
+    def _may_lend(self) -> bool:
+        return self._closed or (not self._forking and (bool(self._free) or self._opened < self._readers))
+
     def open_count(self) -> int:
         """Return the number of open connections."""
         return self._opened + (self._writer is not None)
 
     def close(self) -> None:
         """Close every connection; lent readers are closed when they come back."""
-        self._own_process()
         with self._write_lock, self._pool:
             self._closed = True
             if self._writer is not None:
@@ -143,9 +136,27 @@ class Connections:
             self._free.clear()
             self._pool.notify_all()
 
+    def before_fork(self) -> None:
+        """Wait until nothing is under way, then close what a child must not inherit, keeping the locks."""
+        self._write_lock.acquire()
+        self._pool.acquire()
+        self._forking = True
+        self._pool.wait_for(lambda: self._opened == len(self._free), timeout=_READER_WAIT)
+        for db in (*self._free, *([self._writer] if self._writer else [])):
+            db.close()
+        self._writer = None
+        self._opened -= len(self._free)
+        self._free.clear()
+
+    def after_fork(self) -> None:
+        """Go on in the parent."""
+        self._forking = False
+        self._pool.notify_all()
+        self._pool.release()
+        self._write_lock.release()
+
     def abandon(self) -> None:
-        """Forget every connection without closing it (in a forked child)."""
-        _abandoned.extend(self._free)
-        if self._writer is not None:
-            _abandoned.append(self._writer)
+        """Begin anew in the child; what could not be closed before the fork stays open, unused."""
+        closed = self._closed
         self._fresh()
+        self._closed = closed

@@ -86,6 +86,7 @@ class SpoolFile:
         self._lock = threading.Lock()
         self._lock_handles: set[int] = set()
         self._held_for_fork = False
+        self._holds_directory = False
         guard(self)
 
     # -- use ---------------------------------------------------------------------------------------------------------------------
@@ -202,33 +203,30 @@ class SpoolFile:
         # mode=rw: SQLite itself must never create the file, it would do so with the modes of the umask.
         db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False)
         try:
-            _patiently(lambda: self._prepare(db), deadline)
+            run = _runner(db)
+            if not _patiently(lambda: self._is_ready(run), deadline):
+                # One process at a time: SQLite may report an I/O error to those that switch to a write-ahead log together.
+                with self._directory_lock(deadline):
+                    _patiently(lambda: self._set_up(db, run), deadline)
+            for name in ("connection_synchronous", "connection_secure_delete", "connection_temp_store", "totals"):
+                _patiently(lambda name=name: run(name), deadline)
         except BaseException:
             db.close()
             raise
         return db
 
-    def _prepare(self, db: sqlite3.Connection) -> None:
-        run = _runner(db)
-        fresh = self._is_fresh(run)
-        for name in ("connection_synchronous", "connection_secure_delete", "connection_temp_store"):
-            run(name)
-        if run("journal_mode") != [("wal",)]:
+    def _is_ready(self, run: Run) -> bool:
+        return not self._is_fresh(run) and run("journal_mode") == [("wal",)]
+
+    def _set_up(self, db: sqlite3.Connection, run: Run) -> None:
+        # Another process may have been faster.
+        if self._is_ready(run):
+            return
+        if run("use_log") != [("wal",)]:
             raise StoreUnavailable(f"{self.path}: its file system does not support a write-ahead log; move it to a local disk")
-        if fresh:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                # Another process may have been faster.
-                if self._is_fresh(run):
-                    for name in statements("spool"):
-                        if name.startswith("schema_"):
-                            run(name)
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-        run("totals")
+        if self._is_fresh(run):
+            schema = [name for name in statements("spool") if name.startswith("schema_")]
+            self._transaction(db, lambda inner: [inner(name) for name in schema], time.monotonic())
 
     def _is_fresh(self, run: Run) -> bool:
         [(application,)], [(version,)], [(objects,)] = run("application_id"), run("user_version"), run("objects")
@@ -275,7 +273,7 @@ class SpoolFile:
             _inherited.append(self._connection)
             self._connection = self._identity = None
         self._lock = threading.Lock()
-        self._held_for_fork = False
+        self._held_for_fork = self._holds_directory = False
         # A copy of the handle would keep the parent's lock alive after the parent.
         for handle in self._lock_handles:
             os.close(handle)
@@ -299,8 +297,26 @@ class SpoolFile:
             yield held
 
     @contextlib.contextmanager
-    def _locked(self, handle: int, wait: float) -> Iterator[bool]:
-        deadline = time.monotonic() + wait
+    def _directory_lock(self, deadline: float) -> Iterator[None]:
+        """Be the only one, in all processes, that makes or replaces the file; this thread holds the connection's lock."""
+        if self._holds_directory:
+            yield
+            return
+        try:
+            handle = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _os_error(error, self.path) from error
+        with self._locked(handle, deadline) as held:
+            if not held:
+                raise StoreBusy(f"{self.path}: another process is setting it up; try again")
+            self._holds_directory = True
+            try:
+                yield
+            finally:
+                self._holds_directory = False
+
+    @contextlib.contextmanager
+    def _locked(self, handle: int, deadline: float) -> Iterator[bool]:
         owner = os.getpid()
         self._lock_handles.add(handle)
         try:
@@ -343,13 +359,7 @@ class SpoolFile:
         # SQLite may find the damage again while it closes.
         with contextlib.suppress(StoreCorrupt):
             self._disconnect()
-        try:
-            handle = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise _os_error(error, self.path) from error
-        with self._locked(handle, _UPKEEP_WAIT) as held:
-            if not held:
-                raise StoreBusy(f"{self.path}: it is damaged, and another process is setting it aside; try again")
+        with self._directory_lock(deadline):
             if not self.exists() or self._is_sound(deadline):
                 return
             stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")

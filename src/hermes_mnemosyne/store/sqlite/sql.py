@@ -7,10 +7,18 @@ from functools import cache
 from importlib.resources import files
 
 
+def _read(name: str) -> str:
+    return (files(__package__) / "queries" / name).read_text(encoding="utf-8")
+
+
 @cache
 def statements(name: str) -> dict[str, str]:
-    """Return the statements of `queries/<name>.sql` by the name in their `-- name:` line."""
-    text = (files(__package__) / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    """Return the statements of `queries/<name>.sql` by the name in their `-- name:` line.
+
+    `@passes(row)` stands for the condition in `passes.sql`, the one place where a filter is spelled.
+    """
+    text = _read(f"{name}.sql")
+    text = re.sub(r"@passes\(([\w.]+)\)", lambda call: _read("passes.sql").replace("@row", call[1]), text)
     parts = re.split(r"^-- name: *(\w+) *$", text, flags=re.MULTILINE)
     return {key: body.strip() for key, body in zip(parts[1::2], parts[2::2], strict=True)}
 

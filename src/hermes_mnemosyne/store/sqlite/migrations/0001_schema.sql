@@ -19,12 +19,14 @@ INSERT INTO sequence VALUES (1, 0, '');
 CREATE TABLE scopes (
     id INTEGER PRIMARY KEY,
     theme TEXT NOT NULL,
+    folded TEXT NOT NULL,
     subject TEXT NOT NULL,
     memory_rows INTEGER NOT NULL DEFAULT 0,
     user_rows INTEGER NOT NULL DEFAULT 0,
     turn_rows INTEGER NOT NULL DEFAULT 0,
     UNIQUE (theme, subject)
 );
+CREATE INDEX scopes_by_folded_theme ON scopes (folded, subject);
 
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY,

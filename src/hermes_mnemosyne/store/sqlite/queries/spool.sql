@@ -60,6 +60,9 @@ PRAGMA user_version;
 SELECT count(*) FROM sqlite_master;
 
 -- name: journal_mode
+PRAGMA journal_mode;
+
+-- name: use_log
 PRAGMA journal_mode = WAL;
 
 -- name: connection_synchronous

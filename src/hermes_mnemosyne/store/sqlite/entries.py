@@ -1,0 +1,383 @@
+"""Operations on entries: add, edit, retire, undo, and the mirror of the host's memory files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hermes_mnemosyne.store.operations import AddEntry, EditEntry, MirrorChange, MirrorFile, Operation, Outcome, Retire, Undo
+from hermes_mnemosyne.store.sqlite.rows import (
+    SHELVES,
+    dumps,
+    entry_from_snapshot,
+    row_number,
+    snapshot,
+    turn_from_snapshot,
+)
+from hermes_mnemosyne.store.sqlite.transaction import Live, Rejected, Transaction
+from hermes_mnemosyne.store.sqlite.turns import restore_turn
+from hermes_mnemosyne.text import content_hash
+from hermes_mnemosyne.values import Entry, Origin
+
+EDITABLE = frozenset(
+    {
+        "content", "tags", "importance", "pinned", "valid_until", "occurred_at", "occurred_offset", "superseded_by", "visibility",
+        "session_id", "metadata",
+    }
+)  # fmt: skip
+
+
+def is_kept_out(tx: Transaction, op: Operation, target: str, digest: str, *, clock: str, explicit: bool) -> bool:
+    """Tell whether a tombstone stands against a text: always for implicit writes, for explicit ones older than it."""
+    scope = tx.scope(op.theme, op.subject)
+    if not tx.has_gone(scope, "forgotten"):
+        return False
+    mac = tx.key.digest("content", op.theme, op.subject, target, digest)
+    if mac is None:
+        return False
+    forgotten: str | None = tx.db.execute(tx.sql["forgotten_text"], (mac,)).fetchone()[0]
+    return forgotten is not None and (not explicit or clock <= forgotten)
+
+
+def insert(tx: Transaction, entry: Entry) -> int:
+    """Insert a live entry with its tokens and origins, and return its row number."""
+    scope = tx.scope(entry.theme, entry.subject)
+    seq = tx.next_seq()
+    row = row_number(scope, SHELVES[entry.target], seq)
+    tx.db.execute(
+        tx.sql["insert_entry"],
+        (
+            row, entry.uid, scope, entry.target, entry.content, bytes.fromhex(content_hash(entry.content)), dumps(entry.tags),
+            entry.importance, entry.pinned, entry.valid_until, entry.occurred_at, entry.occurred_offset, entry.superseded_by,
+            entry.visibility, entry.session_id, dumps(dict(entry.metadata)), entry.created_at, entry.updated_at, seq, entry.clock,
+        ),
+    )  # fmt: skip
+    for origin in entry.origins:
+        tx.db.execute(tx.sql["insert_origin"], (row, origin.kind, origin.place))
+    tx.index_entry(row, entry, fresh=True)
+    tx.count(row, 1)
+    return row
+
+
+def save(tx: Transaction, row: Live, entry: Entry) -> None:
+    """Write new fields over a live entry; its number stays, its vector goes when the text changed."""
+    old = row.value
+    assert isinstance(old, Entry)
+    tx.db.execute(
+        tx.sql["update_entry"],
+        (
+            entry.uid, entry.content, bytes.fromhex(content_hash(entry.content)), dumps(entry.tags), entry.importance, entry.pinned,
+            entry.valid_until, entry.occurred_at, entry.occurred_offset, entry.superseded_by, entry.visibility, entry.session_id,
+            dumps(dict(entry.metadata)), entry.created_at, entry.updated_at, tx.next_seq(), entry.clock, row.id,
+        ),
+    )  # fmt: skip
+    for origin in set(old.origins) - set(entry.origins):
+        tx.db.execute(tx.sql["delete_origin"], (row.id, origin.kind, origin.place))
+    for origin in set(entry.origins) - set(old.origins):
+        tx.db.execute(tx.sql["insert_origin"], (row.id, origin.kind, origin.place))
+    words = (entry.content, entry.tags, bool(entry.valid_until), bool(entry.superseded_by))
+    if words != (old.content, old.tags, bool(old.valid_until), bool(old.superseded_by)):
+        tx.index_entry(row.id, entry, fresh=False)
+    if entry.content != old.content:
+        tx.db.execute(tx.sql["delete_vectors"], (row.id,))
+
+
+def add(tx: Transaction, op: AddEntry) -> Outcome:
+    """Add an entry, or join its tags and origins to the live one that holds its text."""
+    clock = tx.stamp(op)
+    digest = content_hash(op.content)
+    scope = tx.scope(op.theme, op.subject)
+    found = tx.db.execute(tx.sql["entry_by_hash"], (scope, op.target, bytes.fromhex(digest))).fetchone()
+    if found:
+        outcome = join(tx, op, found[0], clock)
+    elif is_kept_out(tx, op, op.target, digest, clock=clock, explicit=op.explicit) or tx.db.execute(
+        tx.sql["tombstone"], (op.uid,)
+    ).fetchone():
+        tx.tally.refused += 1
+        return Outcome(op_id=op.op_id, uid=op.uid, status="refused", notes=("forgotten",))
+    else:
+        entry = Entry(
+            uid=op.uid, theme=op.theme, subject=op.subject, content=op.content, target=op.target, tags=tuple(sorted(set(op.tags))),
+            importance=op.importance, pinned=op.pinned, valid_until=op.valid_until, occurred_at=op.occurred_at,
+            occurred_offset=op.occurred_offset, visibility=op.visibility, origins=(op.origin,), session_id=op.session_id,
+            metadata=op.metadata, created_at=op.at, updated_at=op.at, clock=clock,
+        )  # fmt: skip
+        insert(tx, entry)
+        outcome = Outcome(op_id=op.op_id, uid=op.uid, status="added", uids=(op.uid,))
+    if op.supersedes:
+        supersede(tx, op, outcome.uid, clock)
+    return outcome
+
+
+def join(tx: Transaction, op: AddEntry, uid: str, clock: str) -> Outcome:
+    """Add tags, pin and origin to the entry that already holds the text.
+
+    A uid promised by a spooled write leads there too: the smaller uid survives, the other becomes its alias.
+    """
+    found = tx.live_entry(uid)
+    assert found is not None
+    row, old = found
+    entry = replace(
+        old,
+        tags=tuple(sorted({*old.tags, *op.tags})),
+        origins=tuple(sorted({*old.origins, op.origin})),
+        pinned=old.pinned or op.pinned,
+    )
+    if op.spooled and op.uid != old.uid:
+        entry = replace(entry, uid=min(op.uid, old.uid))
+        link(tx, max(op.uid, old.uid), entry.uid, op, clock)
+    if entry != old:
+        save(tx, row, replace(entry, clock=max(old.clock, clock)))
+    return Outcome(op_id=op.op_id, uid=entry.uid, status="exists", uids=(entry.uid,) if entry != old else ())
+
+
+def link(tx: Transaction, alias: str, survivor: str, op: Operation, clock: str) -> None:
+    """Make one uid lead to another, and all that led to it."""
+    scope = tx.scope(op.theme, op.subject)
+    tx.db.execute(tx.sql["delete_alias"], (survivor,))
+    tx.db.execute(tx.sql["repoint_aliases"], (survivor, tx.next_seq(), alias))
+    tx.db.execute(tx.sql["insert_alias"], (alias, survivor, scope, clock, tx.next_seq()))
+
+
+def supersede(tx: Transaction, op: AddEntry, by: str, clock: str) -> None:
+    """Mark the entry that another one replaces."""
+    assert op.supersedes
+    found = tx.live_entry(op.supersedes)
+    if found is None or (found[1].theme, found[1].subject) != (op.theme, op.subject):
+        raise Rejected(f"no entry {op.supersedes} to supersede in theme {op.theme}")
+    row, old = found
+    if old.uid == by:
+        raise Rejected("an entry cannot supersede itself")
+    tx.record("superseded", old, clock=clock, at=op.at)
+    save(tx, row, replace(old, superseded_by=by, updated_at=op.at, clock=max(clock, old.clock)))
+
+
+def edit(tx: Transaction, op: EditEntry) -> Outcome:
+    """Change fields of a live entry; an edit older than the row is kept in history only."""
+    unknown = set(op.changes) - EDITABLE
+    if unknown:
+        raise Rejected(f"cannot edit {', '.join(sorted(unknown))}")
+    found = tx.live_entry(op.uid)
+    if found is None:
+        return Outcome(op_id=op.op_id, uid=op.uid, status="unknown")
+    row, old = found
+    clock = tx.stamp(op)
+    changes = dict(op.changes)
+    if "tags" in changes:
+        changes["tags"] = tuple(sorted(set(changes["tags"])))
+    new = replace(old, **changes)
+    if new == old:
+        return Outcome(op_id=op.op_id, uid=old.uid, status="unchanged")
+    if clock <= old.clock:
+        tx.record("lost", new, clock=clock, at=op.at)
+        return Outcome(op_id=op.op_id, uid=old.uid, status="unchanged", notes=("a later edit stands",))
+    return change(tx, op, row, new, clock)
+
+
+def change(tx: Transaction, op: Operation, row: Live, new: Entry, clock: str, action: str = "edited") -> Outcome:
+    """Write a newer version of an entry; a text that another entry holds merges the two under the smaller uid."""
+    old = row.value
+    assert isinstance(old, Entry)
+    new = replace(new, updated_at=op.at, clock=clock)
+    tx.record(action, old, clock=clock, at=op.at)
+    scope = tx.scope(old.theme, old.subject)
+    twin = tx.db.execute(
+        tx.sql["entry_by_hash"], (scope, new.target, bytes.fromhex(content_hash(new.content)))
+    ).fetchone()
+    if twin and twin[0] != old.uid:
+        found = tx.live_entry(twin[0])
+        assert found is not None
+        other_row, other = found
+        tx.record("merged", other, clock=clock, at=op.at)
+        tx.remove_live(other_row)
+        uid = min(old.uid, other.uid)
+        new = replace(
+            new,
+            uid=uid,
+            tags=tuple(sorted({*new.tags, *other.tags})),
+            origins=tuple(sorted({*new.origins, *other.origins})),
+            pinned=new.pinned or other.pinned,
+            created_at=min(new.created_at, other.created_at),
+        )
+        save(tx, row, new)
+        link(tx, max(old.uid, other.uid), uid, op, clock)
+        return Outcome(op_id=op.op_id, uid=uid, status="updated", uids=(uid,), notes=(f"merged:{max(old.uid, other.uid)}",))
+    save(tx, row, new)
+    return Outcome(op_id=op.op_id, uid=new.uid, status="updated", uids=(new.uid,))
+
+
+def retire(tx: Transaction, op: Retire) -> Outcome:
+    """Take a row out of the live tables, kept in history."""
+    row = tx.live(op.uid)
+    if row is None:
+        return Outcome(op_id=op.op_id, uid=op.uid, status="unknown")
+    clock = tx.stamp(op)
+    if clock <= row.value.clock:
+        return Outcome(op_id=op.op_id, uid=row.value.uid, status="unchanged", notes=("a later edit stands",))
+    retire_row(tx, row, clock=clock, at=op.at)
+    return Outcome(op_id=op.op_id, uid=row.value.uid, status="retired", uids=(row.value.uid,))
+
+
+def retire_row(tx: Transaction, row: Live, *, clock: str, at: str) -> None:
+    """Move a live row into history."""
+    tx.record("retired", row.value, clock=clock, at=at)
+    tx.remove_live(row)
+    tx.bury(row, "retired", clock=clock, at=at)
+
+
+def undo(tx: Transaction, op: Undo) -> Outcome:
+    """Take back the last change of a row."""
+    uid = tx.survivor(op.uid)
+    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    last = tx.db.execute(tx.sql["last_change"], (uid,)).fetchone()
+    row = tx.live(uid)
+    if row is None and (grave is None or grave[4] != "retired" or last is None):
+        return Outcome(op_id=op.op_id, uid=uid, status="unknown")
+    clock = tx.stamp(op)
+    if row is None:
+        return restore(tx, op, uid, _fields(last), clock)
+    if last is None:
+        retire_row(tx, row, clock=clock, at=op.at)
+        return Outcome(op_id=op.op_id, uid=uid, status="retired", uids=(uid,))
+    if not isinstance(row.value, Entry):
+        raise Rejected("a turn has no earlier version")
+    before = entry_from_snapshot(_fields(last))
+    changes = {name: getattr(before, name) for name in (*EDITABLE, "origins")}
+    outcome = change(tx, op, row, replace(row.value, **changes), clock)
+    return replace(outcome, status="restored")
+
+
+def _fields(last: tuple[int, str, str]) -> Mapping[str, Any]:
+    import json
+
+    fields: Mapping[str, Any] = json.loads(last[2])
+    return fields
+
+
+def restore(tx: Transaction, op: Operation, uid: str, fields: Mapping[str, Any], clock: str) -> Outcome:
+    """Make a retired row live again under its uid, merged when its text lives in another row now."""
+    tx.db.execute(tx.sql["delete_tombstone"], (uid,))
+    if "role" in fields:
+        restore_turn(tx, replace(turn_from_snapshot(fields), uid=uid, clock=clock))
+        return Outcome(op_id=op.op_id, uid=uid, status="restored", uids=(uid,))
+    entry = replace(entry_from_snapshot(fields), uid=uid, clock=clock, updated_at=op.at)
+    scope = tx.scope(entry.theme, entry.subject)
+    twin = tx.db.execute(tx.sql["entry_by_hash"], (scope, entry.target, bytes.fromhex(content_hash(entry.content)))).fetchone()
+    if twin:
+        found = tx.live_entry(twin[0])
+        assert found is not None
+        row, other = found
+        survivor = min(uid, other.uid)
+        save(
+            tx,
+            row,
+            replace(other, uid=survivor, clock=clock, tags=tuple(sorted({*other.tags, *entry.tags})),
+                    origins=tuple(sorted({*other.origins, *entry.origins}))),
+        )  # fmt: skip
+        link(tx, max(uid, other.uid), survivor, op, clock)
+        return Outcome(op_id=op.op_id, uid=survivor, status="restored", uids=(survivor,), notes=("merged",))
+    insert(tx, entry)
+    return Outcome(op_id=op.op_id, uid=uid, status="restored", uids=(uid,))
+
+
+def mirror_change(tx: Transaction, op: MirrorChange) -> Outcome:
+    """Apply one committed write of the host's memory tool."""
+    if op.action not in {"add", "replace", "remove"}:
+        raise Rejected(f"unknown action {op.action!r}: add, replace or remove")
+    if op.action != "add" and not (op.old_text.strip() or op.previous_content.strip()):
+        raise Rejected(f"{op.action} needs a text to match: old_text is blank")
+    if op.action != "remove" and not op.content.strip():
+        raise Rejected(f"{op.action} needs a content: it is blank")
+    row = None if op.action == "add" else _mirrored(tx, op)
+    if row is None:
+        if op.action == "remove":
+            return Outcome(op_id=op.op_id, status="unchanged", notes=("no entry of this file holds that text",))
+        return add(tx, _as_add(op))
+    entry = row.value
+    assert isinstance(entry, Entry)
+    if op.action == "replace" and set(entry.origins) == {op.origin}:
+        clock = tx.stamp(op)
+        if clock <= entry.clock or is_kept_out(tx, op, op.target, content_hash(op.content), clock=clock, explicit=True):
+            return Outcome(op_id=op.op_id, uid=entry.uid, status="unchanged")
+        if content_hash(op.content) == content_hash(entry.content):
+            return Outcome(op_id=op.op_id, uid=entry.uid, status="unchanged")
+        return change(tx, op, row, replace(entry, content=op.content), clock)
+    dropped = drop_origin(tx, op, row)
+    return dropped if op.action == "remove" else add(tx, _as_add(op))
+
+
+def _as_add(op: MirrorChange) -> AddEntry:
+    return AddEntry(
+        op_id=op.op_id, clock=op.clock, at=op.at, theme=op.theme, subject=op.subject, spooled=op.spooled, uid=op.uid,
+        content=op.content, target=op.target, visibility=op.visibility, session_id=op.session_id, metadata=op.metadata,
+        origin=op.origin,
+    )  # fmt: skip
+
+
+def _mirrored(tx: Transaction, op: MirrorChange) -> Live | None:
+    scope = tx.scope(op.theme, op.subject)
+    place = (op.origin.kind, op.origin.place, scope, op.target)
+    for text in (op.previous_content, op.old_text):
+        if text.strip():
+            digest = bytes.fromhex(content_hash(text))
+            if found := tx.db.execute(tx.sql["mirrored_exactly"], (*place, digest)).fetchone():
+                return tx.live(found[0])
+    if op.old_text.strip() and (found := tx.db.execute(tx.sql["mirrored_containing"], (*place, op.old_text)).fetchone()):
+        return tx.live(found[0])
+    return None
+
+
+def drop_origin(tx: Transaction, op: MirrorChange | MirrorFile, row: Live) -> Outcome:
+    """Take this file's origin from an entry, and retire it when nothing else wrote it."""
+    entry = row.value
+    assert isinstance(entry, Entry)
+    clock = tx.stamp(op)
+    if clock <= entry.clock:
+        return Outcome(op_id=op.op_id, uid=entry.uid, status="unchanged", notes=("a later edit stands",))
+    left: tuple[Origin, ...] = tuple(origin for origin in entry.origins if origin != op.origin)
+    if left:
+        save(tx, row, replace(entry, origins=left, clock=clock))
+        return Outcome(op_id=op.op_id, uid=entry.uid, status="updated", uids=(entry.uid,))
+    retire_row(tx, row, clock=clock, at=op.at)
+    return Outcome(op_id=op.op_id, uid=entry.uid, status="retired", uids=(entry.uid,))
+
+
+def mirror_file(tx: Transaction, op: MirrorFile) -> Outcome:
+    """Bring the origins of one mirrored file into line with its present lines."""
+    scope = tx.scope(op.theme, op.subject)
+    counts = {"added": 0, "joined": 0, "dropped": 0, "refused": 0, "kept": 0}
+    present = {bytes.fromhex(content_hash(text)): (uid, text) for uid, text in op.lines}
+    place = (op.origin.kind, op.origin.place, scope, op.target)
+    mirrored = {digest: uid for uid, digest in tx.db.execute(tx.sql["mirrored"], place).fetchall()}
+    uids: list[str] = []
+    for digest, uid in mirrored.items():
+        if digest in present:
+            counts["kept"] += 1
+            continue
+        row = tx.live(uid)
+        assert row is not None
+        outcome = drop_origin(tx, op, row)
+        uids += outcome.uids
+        counts["dropped"] += bool(outcome.uids)
+    for digest, (uid, text) in present.items():
+        if digest in mirrored:
+            continue
+        outcome = add(
+            tx,
+            AddEntry(
+                op_id=op.op_id, clock=op.clock, at=op.at, theme=op.theme, subject=op.subject, spooled=op.spooled, uid=uid,
+                content=text, target=op.target, visibility=op.visibility, origin=op.origin, explicit=False,
+            ),
+        )  # fmt: skip
+        uids += outcome.uids
+        counts[{"added": "added", "exists": "joined", "refused": "refused"}[outcome.status]] += 1
+    if op.stamp:
+        tx.db.execute(tx.sql["save_stamp"], (scope, op.origin.place, op.stamp))
+    status = "updated" if uids else "unchanged"
+    return Outcome(op_id=op.op_id, status=status, uids=tuple(uids), counts=counts)
+
+
+def entry_record(entry: Entry) -> dict[str, Any]:
+    """Return an entry as an export record."""
+    return {"type": "entry", **snapshot(entry)}

@@ -1,0 +1,84 @@
+"""Forget: a row, its versions, aliases, vectors, tokens and every copy of its texts go; a tombstone without text stays."""
+
+from __future__ import annotations
+
+from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
+from hermes_mnemosyne.store.sqlite.transaction import Transaction
+from hermes_mnemosyne.store.sqlite.turns import capture_mac
+from hermes_mnemosyne.values import TARGETS, Turn
+
+
+def forget(tx: Transaction, op: Forget) -> Outcome:
+    """Erase a live or retired row for good. A row that is forgotten already, or unknown, is `unknown`."""
+    uid = tx.survivor(op.uid)
+    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    row = tx.live(uid)
+    if row is None and (grave is None or grave[4] == "forgotten"):
+        return Outcome(op_id=op.op_id, uid=uid, status="unknown")
+    clock = tx.stamp(op)
+    erase(tx, op, uid, clock)
+    return Outcome(op_id=op.op_id, uid=uid, status="forgotten", uids=(uid,))
+
+
+def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
+    """Erase every copy of a row's texts within its theme and subject and leave tombstones."""
+    aliases = [alias for (alias,) in tx.db.execute(tx.sql["aliases_of"], (uid,)).fetchall()]
+    row = tx.live(uid)
+    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    digests = {digest for name in (uid, *aliases) for (digest,) in tx.db.execute(tx.sql["hashes_in_history"], (name,))}
+    if row is not None:
+        digests.add(row.hash)
+        theme, subject, kind, visibility = row.value.theme, row.value.subject, row.value.kind, row.value.visibility
+        occurrence = row.value.occurrence if isinstance(row.value, Turn) else 0
+        capture = (row.value.session_id, row.value.role) if isinstance(row.value, Turn) else None
+    else:
+        _, theme, subject, kind, _, visibility, *_ = grave
+        occurrence = grave[11] or 0
+        capture = (_session_name(tx, grave[8]), grave[9]) if grave[8] is not None else None
+    scope = tx.scope(theme, subject)
+    if row is not None:
+        _release_superseded(tx, uid)
+        tx.remove_live(row)
+    macs = _macs(tx, theme, subject, digests, capture)
+    names = {uid, *aliases}
+    if kind == "entry":
+        for digest in digests:
+            names.update(name for (name,) in tx.db.execute(tx.sql["retired_with_text"], (scope, digest)).fetchall())
+            tx.db.execute(tx.sql["delete_history_with_text"], (scope, digest))
+    for name in names:
+        tx.db.execute(tx.sql["delete_history"], (name,))
+        tx.db.execute(tx.sql["delete_injected"], (name,))
+        tx.db.execute(
+            tx.sql["save_tombstone"],
+            (name, scope, kind, "forgotten", visibility, op.at, clock, tx.next_seq(), None, None, None, None),
+        )
+        for mac in macs:
+            tx.db.execute(tx.sql["insert_forgotten"], (mac, name, scope, clock, occurrence if name == uid else 0))
+    tx.tally.erasures += 1
+
+
+def _macs(
+    tx: Transaction, theme: str, subject: str, digests: set[bytes], capture: tuple[str, str] | None
+) -> list[str]:
+    """Return the keyed hashes that keep the texts out; none without a key."""
+    if capture is not None:
+        session_id, role = capture
+        made = [capture_mac(tx, theme, subject, session_id, role, digest.hex()) for digest in digests]
+    else:
+        made = [tx.key.digest("content", theme, subject, target, digest.hex()) for digest in digests for target in TARGETS]
+    return [mac for mac in made if mac is not None]
+
+
+def _session_name(tx: Transaction, session: int) -> str:
+    name: str = tx.db.execute(tx.sql["session_name"], (session,)).fetchone()[0]
+    return name
+
+
+def _release_superseded(tx: Transaction, uid: str) -> None:
+    """Entries that the forgotten one had replaced are current again."""
+    for (number,) in tx.db.execute(tx.sql["superseded_rows"], (uid,)).fetchall():
+        found = tx.db.execute(tx.sql["tokens"], (number,)).fetchone()
+        if found:
+            facets = " ".join(facet for facet in found[2].split() if facet != "sp")
+            tx.db.execute(tx.sql["update_facets"], (facets, number))
+    tx.db.execute(tx.sql["clear_superseder"], (tx.next_seq(), uid))

@@ -1,0 +1,2 @@
+-- name: oldest_writer
+SELECT max(oldest_writer) FROM migrations

@@ -1,0 +1,112 @@
+-- name: scopes_all
+SELECT id, theme, subject, memory_rows, user_rows, turn_rows FROM scopes WHERE ?1 IS NULL OR subject = ?1
+
+-- name: scopes_of
+SELECT id, theme, subject, memory_rows, user_rows, turn_rows FROM scopes
+WHERE folded IN (SELECT value FROM json_each(?2)) AND (?1 IS NULL OR subject = ?1)
+
+-- name: scope_total
+SELECT count(*) FROM scopes
+
+-- name: sequence
+SELECT seq, clock FROM sequence
+
+-- name: alias
+SELECT survivor FROM aliases WHERE uid = ?
+
+-- name: entry_by_uid
+SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,
+    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.metadata, e.created_at, e.updated_at, e.seq, e.clock
+FROM entries AS e JOIN scopes AS s ON s.id = e.scope WHERE e.uid = ?
+
+-- name: turn_by_uid
+SELECT t.id, t.uid, s.theme, s.subject, n.session_id, t.position, t.role, t.speaker, t.content, t.occurrence, t.occurred_at,
+    t.occurred_offset, t.parent_session_id, t.visibility, t.metadata, t.created_at, t.seq, t.clock
+FROM turns AS t JOIN scopes AS s ON s.id = t.scope JOIN sessions AS n ON n.id = t.session WHERE t.uid = ?
+
+-- name: entries_by_id
+SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,
+    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.metadata, e.created_at, e.updated_at, e.seq, e.clock
+FROM json_each(?) AS j JOIN entries AS e ON e.id = j.value JOIN scopes AS s ON s.id = e.scope
+
+-- name: turns_by_id
+SELECT t.id, t.uid, s.theme, s.subject, n.session_id, t.position, t.role, t.speaker, t.content, t.occurrence, t.occurred_at,
+    t.occurred_offset, t.parent_session_id, t.visibility, t.metadata, t.created_at, t.seq, t.clock
+FROM json_each(?) AS j JOIN turns AS t ON t.id = j.value JOIN scopes AS s ON s.id = t.scope JOIN sessions AS n ON n.id = t.session
+
+-- name: origins_by_id
+SELECT o.entry, o.kind, o.place FROM json_each(?) AS j JOIN origins AS o ON o.entry = j.value ORDER BY o.entry, o.kind, o.place
+
+-- name: ids_by_uid
+SELECT e.id FROM json_each(?1) AS j JOIN entries AS e ON e.uid = j.value
+UNION ALL SELECT t.id FROM json_each(?1) AS j JOIN turns AS t ON t.uid = j.value
+
+-- name: list_newest
+SELECT id FROM (
+    SELECT e.id AS id, e.created_at AS at, e.uid AS uid FROM entries AS e
+    WHERE :entries AND (:places IS NULL OR e.id >> 36 IN (SELECT value FROM json_each(:places)))
+    UNION ALL
+    SELECT t.id, t.created_at, t.uid FROM turns AS t
+    WHERE :turns AND (:places IS NULL OR t.id >> 36 IN (SELECT value FROM json_each(:places)))
+) AS v
+WHERE (@passes(v.id)) AND (:exclude IS NULL OR v.uid NOT IN (SELECT value FROM json_each(:exclude)))
+ORDER BY at DESC, uid DESC LIMIT :limit OFFSET :offset
+
+-- name: list_oldest
+SELECT id FROM (
+    SELECT e.id AS id, e.created_at AS at, e.uid AS uid FROM entries AS e
+    WHERE :entries AND (:places IS NULL OR e.id >> 36 IN (SELECT value FROM json_each(:places)))
+    UNION ALL
+    SELECT t.id, t.created_at, t.uid FROM turns AS t
+    WHERE :turns AND (:places IS NULL OR t.id >> 36 IN (SELECT value FROM json_each(:places)))
+) AS v
+WHERE (@passes(v.id)) AND (:exclude IS NULL OR v.uid NOT IN (SELECT value FROM json_each(:exclude)))
+ORDER BY at, uid LIMIT :limit OFFSET :offset
+
+-- name: history
+SELECT uid, action, at, clock, snapshot FROM history
+WHERE uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1) ORDER BY id
+
+-- name: grave
+SELECT s.theme, s.subject, t.state FROM tombstones AS t JOIN scopes AS s ON s.id = t.scope WHERE t.uid = ?
+
+-- name: injected
+SELECT i.uid FROM injected AS i JOIN scopes AS s ON s.id = i.scope WHERE s.theme = ? AND s.subject = ? AND i.session_id = ?
+
+-- name: stamp
+SELECT p.stamp FROM stamps AS p JOIN scopes AS s ON s.id = p.scope WHERE s.theme = ? AND s.subject = '' AND p.place = ?
+
+-- name: meta
+SELECT value FROM meta WHERE key = ?
+
+-- name: figures
+SELECT (SELECT count(*) FROM history), (SELECT count(*) FROM tombstones WHERE state = 'retired'),
+    (SELECT count(*) FROM tombstones WHERE state = 'forgotten'), (SELECT count(*) FROM aliases),
+    (SELECT count(*) FROM entries WHERE superseded_by IS NOT NULL), (SELECT count(*) FROM entries WHERE valid_until <= ?),
+    (SELECT coalesce(sum(memory_rows), 0) FROM scopes), (SELECT coalesce(sum(user_rows), 0) FROM scopes),
+    (SELECT coalesce(sum(turn_rows), 0) FROM scopes), (SELECT count(DISTINCT folded) FROM scopes)
+
+-- name: vector_figures
+SELECT m.name, m.dimension, (SELECT count(*) FROM vectors AS v WHERE v.model = m.id) FROM vector_models AS m ORDER BY m.name
+
+-- name: export_entries
+SELECT e.id FROM entries AS e JOIN scopes AS s ON s.id = e.scope ORDER BY s.theme, s.subject, e.created_at, e.uid
+
+-- name: export_turns
+SELECT t.id FROM turns AS t JOIN scopes AS s ON s.id = t.scope JOIN sessions AS n ON n.id = t.session
+ORDER BY s.theme, s.subject, n.session_id, t.position, t.uid
+
+-- name: export_aliases
+SELECT a.uid, a.survivor, a.clock, s.theme, s.subject FROM aliases AS a JOIN scopes AS s ON s.id = a.scope ORDER BY a.uid
+
+-- name: export_history
+SELECT h.uid, h.action, h.at, h.clock, h.snapshot, s.theme, s.subject FROM history AS h JOIN scopes AS s ON s.id = h.scope
+ORDER BY h.uid, h.clock, h.action
+
+-- name: export_tombstones
+SELECT t.uid, s.theme, s.subject, t.kind, t.state, t.visibility, t.at, t.clock, n.session_id, t.role, hex(t.content_hash),
+    t.occurrence
+FROM tombstones AS t JOIN scopes AS s ON s.id = t.scope LEFT JOIN sessions AS n ON n.id = t.session ORDER BY t.uid
+
+-- name: export_forgotten
+SELECT mac, clock, occurrence FROM forgotten WHERE uid = ? ORDER BY mac

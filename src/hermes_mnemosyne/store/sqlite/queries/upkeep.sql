@@ -1,0 +1,58 @@
+-- name: meta
+SELECT value FROM meta WHERE key = ?
+
+-- name: save_meta
+INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+
+-- name: delete_meta
+DELETE FROM meta WHERE key = ?
+
+-- name: subtract_meta
+UPDATE meta SET value = CAST(value AS INTEGER) - ? WHERE key = ?
+
+-- name: changes
+SELECT total_changes()
+
+-- name: merge
+INSERT INTO tokens (tokens, rank) VALUES ('merge', ?)
+
+-- name: old_rows
+SELECT rowid FROM tokens WHERE rowid > :after AND version < :version ORDER BY rowid LIMIT :limit
+
+-- name: all_rows
+SELECT id FROM (SELECT id FROM entries UNION ALL SELECT id FROM turns UNION SELECT rowid FROM tokens)
+WHERE id > :after AND :version IS NOT NULL ORDER BY id LIMIT :limit
+
+-- name: uid
+SELECT uid FROM entries WHERE id = :row UNION ALL SELECT uid FROM turns WHERE id = :row
+
+-- name: recount
+UPDATE scopes SET
+    memory_rows = (SELECT count(*) FROM entries AS e WHERE e.scope = scopes.id AND e.target = 'memory'),
+    user_rows = (SELECT count(*) FROM entries AS e WHERE e.scope = scopes.id AND e.target = 'user'),
+    turn_rows = (SELECT count(*) FROM turns AS t WHERE t.scope = scopes.id)
+
+-- name: rows_without_tokens
+SELECT (SELECT count(*) FROM entries WHERE id NOT IN (SELECT rowid FROM tokens))
+    + (SELECT count(*) FROM turns WHERE id NOT IN (SELECT rowid FROM tokens))
+
+-- name: tokens_without_rows
+SELECT count(*) FROM tokens WHERE rowid NOT IN (SELECT id FROM entries) AND rowid NOT IN (SELECT id FROM turns)
+
+-- name: wrong_counters
+SELECT count(*) FROM scopes WHERE
+    memory_rows <> (SELECT count(*) FROM entries AS e WHERE e.scope = scopes.id AND e.target = 'memory')
+    OR user_rows <> (SELECT count(*) FROM entries AS e WHERE e.scope = scopes.id AND e.target = 'user')
+    OR turn_rows <> (SELECT count(*) FROM turns AS t WHERE t.scope = scopes.id)
+
+-- name: check_tokens
+INSERT INTO tokens (tokens) VALUES ('integrity-check')
+
+-- name: rebuild_tokens
+INSERT INTO tokens (tokens) VALUES ('rebuild')
+
+-- name: prune_ops
+DELETE FROM applied_ops WHERE at < ?
+
+-- name: prune_injected
+DELETE FROM injected WHERE at < ?

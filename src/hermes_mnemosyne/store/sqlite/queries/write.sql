@@ -1,0 +1,234 @@
+-- name: sequence
+SELECT seq, clock FROM sequence
+
+-- name: save_sequence
+UPDATE sequence SET seq = ?, clock = ?
+
+-- name: scope
+SELECT id FROM scopes WHERE theme = ? AND subject = ?
+
+-- name: insert_scope
+INSERT INTO scopes (theme, folded, subject) VALUES (?, ?, ?)
+
+-- name: count_rows
+UPDATE scopes SET memory_rows = memory_rows + ?, user_rows = user_rows + ?, turn_rows = turn_rows + ? WHERE id = ?
+
+-- name: seen_op
+SELECT 1 FROM applied_ops WHERE op_id = ?
+
+-- name: record_op
+INSERT INTO applied_ops VALUES (?, ?)
+
+-- name: entry_by_uid
+SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,
+    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.metadata, e.created_at, e.updated_at, e.seq, e.clock,
+    e.content_hash
+FROM entries AS e JOIN scopes AS s ON s.id = e.scope WHERE e.uid = ?
+
+-- name: entry_by_hash
+SELECT uid FROM entries WHERE scope = ? AND target = ? AND content_hash = ?
+
+-- name: turn_by_uid
+SELECT t.id, t.uid, s.theme, s.subject, n.session_id, t.position, t.role, t.speaker, t.content, t.occurrence, t.occurred_at,
+    t.occurred_offset, t.parent_session_id, t.visibility, t.metadata, t.created_at, t.seq, t.clock, t.session, t.content_hash
+FROM turns AS t JOIN scopes AS s ON s.id = t.scope JOIN sessions AS n ON n.id = t.session WHERE t.uid = ?
+
+-- name: turn_by_capture
+SELECT uid FROM turns WHERE session = ? AND role = ? AND content_hash = ? AND occurrence = ?
+
+-- name: alias
+SELECT survivor FROM aliases WHERE uid = ?
+
+-- name: aliases_of
+SELECT uid FROM aliases WHERE survivor = ?
+
+-- name: insert_alias
+INSERT INTO aliases VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (uid) DO UPDATE SET survivor = excluded.survivor, clock = excluded.clock, seq = excluded.seq
+
+-- name: repoint_aliases
+UPDATE aliases SET survivor = ?, seq = ? WHERE survivor = ?
+
+-- name: delete_alias
+DELETE FROM aliases WHERE uid = ?
+
+-- name: insert_entry
+INSERT INTO entries (id, uid, scope, target, content, content_hash, tags, importance, pinned, valid_until, occurred_at,
+    occurred_offset, superseded_by, visibility, session_id, metadata, created_at, updated_at, seq, clock)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: update_entry
+UPDATE entries SET uid = ?, content = ?, content_hash = ?, tags = ?, importance = ?, pinned = ?, valid_until = ?, occurred_at = ?,
+    occurred_offset = ?, superseded_by = ?, visibility = ?, session_id = ?, metadata = ?, created_at = ?, updated_at = ?, seq = ?,
+    clock = ?
+WHERE id = ?
+
+-- name: touch_entry
+UPDATE entries SET seq = ? WHERE id = ?
+
+-- name: delete_entry
+DELETE FROM entries WHERE id = ?
+
+-- name: clear_superseder
+UPDATE entries SET superseded_by = NULL, seq = ? WHERE superseded_by = ?
+
+-- name: superseded_rows
+SELECT id FROM entries WHERE superseded_by = ?
+
+-- name: origins
+SELECT kind, place FROM origins WHERE entry = ? ORDER BY kind, place
+
+-- name: insert_origin
+INSERT OR IGNORE INTO origins VALUES (?, ?, ?)
+
+-- name: delete_origin
+DELETE FROM origins WHERE entry = ? AND kind = ? AND place = ?
+
+-- name: delete_origins
+DELETE FROM origins WHERE entry = ?
+
+-- name: mirrored
+SELECT e.uid, e.content_hash FROM origins AS o JOIN entries AS e ON e.id = o.entry
+WHERE o.kind = ? AND o.place = ? AND e.scope = ? AND e.target = ?
+
+-- name: mirrored_exactly
+SELECT e.uid FROM origins AS o JOIN entries AS e ON e.id = o.entry
+WHERE o.kind = ? AND o.place = ? AND e.scope = ? AND e.target = ? AND e.content_hash = ?
+
+-- name: mirrored_containing
+SELECT e.uid FROM origins AS o JOIN entries AS e ON e.id = o.entry
+WHERE o.kind = ? AND o.place = ? AND e.scope = ? AND e.target = ? AND instr(e.content, ?) > 0
+ORDER BY e.created_at, e.id LIMIT 1
+
+-- name: save_stamp
+INSERT INTO stamps VALUES (?, ?, ?) ON CONFLICT (scope, place) DO UPDATE SET stamp = excluded.stamp
+
+-- name: session
+SELECT id FROM sessions WHERE scope = ? AND session_id = ?
+
+-- name: insert_session
+INSERT INTO sessions (scope, session_id) VALUES (?, ?)
+
+-- name: last_turn
+SELECT id, position FROM turns WHERE session = ? ORDER BY position DESC, uid DESC LIMIT 1
+
+-- name: insert_turn
+INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: replace_turn_uid
+UPDATE turns SET uid = ?, seq = ? WHERE id = ?
+
+-- name: update_turn
+UPDATE turns SET position = ?, speaker = ?, content = ?, occurred_at = ?, occurred_offset = ?, parent_session_id = ?,
+    visibility = ?, metadata = ?, created_at = ?, seq = ?, clock = ? WHERE id = ?
+
+-- name: delete_turn
+DELETE FROM turns WHERE id = ?
+
+-- name: live_occurrences
+SELECT count(*), coalesce(max(occurrence), 0) FROM turns WHERE session = ? AND role = ? AND content_hash = ?
+
+-- name: retired_occurrences
+SELECT count(*), coalesce(max(occurrence), 0) FROM tombstones WHERE session = ? AND role = ? AND content_hash = ?
+
+-- name: forgotten_occurrences
+SELECT count(*), coalesce(max(occurrence), 0) FROM forgotten WHERE mac = ?
+
+-- name: count_speaker
+INSERT INTO speakers VALUES (?, ?, ?) ON CONFLICT (scope, speaker) DO UPDATE SET turns = turns + excluded.turns
+
+-- name: forget_silent_speakers
+DELETE FROM speakers WHERE scope = ? AND turns <= 0
+
+-- name: insert_history
+INSERT OR IGNORE INTO history (uid, scope, action, at, clock, content_hash, snapshot) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: last_change
+SELECT id, action, snapshot FROM history WHERE uid = ? AND action <> 'lost' ORDER BY id DESC LIMIT 1
+
+-- name: hashes_in_history
+SELECT DISTINCT content_hash FROM history WHERE uid = ?
+
+-- name: delete_history
+DELETE FROM history WHERE uid = ?
+
+-- name: retired_with_text
+SELECT DISTINCT h.uid FROM history AS h JOIN tombstones AS t ON t.uid = h.uid
+WHERE h.scope = ? AND h.content_hash = ? AND t.state = 'retired'
+
+-- name: delete_history_with_text
+DELETE FROM history WHERE scope = ? AND content_hash = ?
+
+-- name: tombstone
+SELECT t.uid, s.theme, s.subject, t.kind, t.state, t.visibility, t.at, t.clock, t.session, t.role, t.content_hash, t.occurrence,
+    t.scope
+FROM tombstones AS t JOIN scopes AS s ON s.id = t.scope WHERE t.uid = ?
+
+-- name: save_tombstone
+INSERT INTO tombstones VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (uid) DO UPDATE SET state = excluded.state, visibility = excluded.visibility, at = excluded.at, clock = excluded.clock,
+    seq = excluded.seq, session = excluded.session, role = excluded.role, content_hash = excluded.content_hash,
+    occurrence = excluded.occurrence
+
+-- name: delete_tombstone
+DELETE FROM tombstones WHERE uid = ?
+
+-- name: any_gone
+SELECT 1 FROM tombstones WHERE scope = ? AND state = ? LIMIT 1
+
+-- name: forgotten_text
+SELECT max(clock) FROM forgotten WHERE mac = ?
+
+-- name: insert_forgotten
+INSERT INTO forgotten VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (mac, uid) DO UPDATE SET clock = max(clock, excluded.clock)
+
+-- name: delete_injected
+DELETE FROM injected WHERE uid = ?
+
+-- name: mark_injected
+INSERT OR REPLACE INTO injected VALUES (?, ?, ?, ?)
+
+-- name: reset_injected
+DELETE FROM injected WHERE scope = ? AND session_id = ?
+
+-- name: save_meta
+INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+
+-- name: count_meta
+INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + CAST(excluded.value AS INTEGER)
+
+-- name: insert_tokens
+INSERT INTO tokens (rowid, body, context, facets, version) VALUES (?, ?, ?, ?, ?)
+
+-- name: tokens
+SELECT body, context, facets, version FROM tokens WHERE rowid = ?
+
+-- name: update_context
+UPDATE tokens SET context = ? WHERE rowid = ?
+
+-- name: update_facets
+UPDATE tokens SET facets = ? WHERE rowid = ?
+
+-- name: delete_tokens
+DELETE FROM tokens WHERE rowid = ?
+
+-- name: delete_vectors
+DELETE FROM vectors WHERE row = ?
+
+-- name: beside
+SELECT
+    (SELECT p.id FROM turns AS p WHERE p.session = t.session AND (p.position, p.uid) < (t.position, t.uid)
+        ORDER BY p.position DESC, p.uid DESC LIMIT 1),
+    (SELECT n.id FROM turns AS n WHERE n.session = t.session AND (n.position, n.uid) > (t.position, t.uid)
+        ORDER BY n.position, n.uid LIMIT 1)
+FROM turns AS t WHERE t.id = ?
+
+-- name: session_name
+SELECT session_id FROM sessions WHERE id = ?
+
+-- name: forgotten_occurrence
+SELECT 1 FROM forgotten WHERE mac = ? AND occurrence = ?
+
+-- name: changes
+SELECT total_changes()

@@ -1,0 +1,259 @@
+"""The lexical leg: FTS5 matches inside the reach, every filter applied before a limit."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import Any
+
+from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
+from hermes_mnemosyne.store.sqlite.rows import SHELVES, TURN, age_of, bounds, shelf_of
+from hermes_mnemosyne.store.sqlite.sql import statements
+
+_ALL = (-(2**63), 2**63 - 1)
+# More ranges than this are cheaper as one scan with a set of places than as one query each.
+_MOST_RANGES = 12
+_CACHED_COUNTS = 8192
+_EXACT_ROWS = 2000
+
+
+class Scopes:
+    """The scopes within a reach with their row counts, and what follows from them for row numbers."""
+
+    def __init__(self, db: sqlite3.Connection, reach: Reach) -> None:
+        """Read the scopes of `reach`."""
+        sql = statements("read")
+        if reach.themes is None:
+            rows = db.execute(sql["scopes_all"], (reach.subject,)).fetchall()
+        else:
+            folded = json.dumps(sorted({theme.casefold() for theme in reach.themes}))
+            rows = db.execute(sql["scopes_of"], (reach.subject, folded)).fetchall()
+        self.rows = rows
+        self.everything = reach.themes is None and reach.subject is None
+
+    def ids(self) -> list[int]:
+        """Return the scope numbers."""
+        return [row[0] for row in self.rows]
+
+    def shelves(self, where: Filter) -> list[int]:
+        """Return the shelves that a filter's kinds and target leave."""
+        kept: list[int] = []
+        if "entry" in where.kinds:
+            kept += [SHELVES[where.target]] if where.target else sorted(SHELVES.values())
+        if "turn" in where.kinds:
+            kept.append(TURN)
+        return kept
+
+    def size(self, where: Filter) -> int:
+        """Return the number of rows on these shelves."""
+        return sum(row[3 + shelf] for row in self.rows for shelf in self.shelves(where))
+
+    def ranges(self, where: Filter) -> list[tuple[int, int]]:
+        """Return the ranges of row numbers, empty ones left out; one range when it is the whole store."""
+        shelves = self.shelves(where)
+        if self.everything and len(shelves) == len(SHELVES) + 1:
+            return [_ALL]
+        found = []
+        for row in self.rows:
+            filled = [shelf for shelf in shelves if row[3 + shelf]]
+            if filled and (len(shelves) == len(SHELVES) + 1 or filled[-1] - filled[0] == len(filled) - 1):
+                found.append(bounds(row[0], filled[0], filled[-1]))
+            else:
+                found += [bounds(row[0], shelf, shelf) for shelf in filled]
+        return found
+
+    def places(self, where: Filter) -> str | None:
+        """Return the (scope, shelf) pairs as JSON, None when it is the whole store."""
+        shelves = self.shelves(where)
+        if self.everything and len(shelves) == len(SHELVES) + 1:
+            return None
+        return json.dumps([row[0] << 2 | shelf for row in self.rows for shelf in shelves])
+
+
+def quoted(terms: Iterable[str], joined: str) -> str:
+    """Return encoded terms as FTS5 strings; the encoding has no quotes, so that nothing can end one."""
+    return joined.join(f'"{term}"' for term in terms)
+
+
+def expression(query: LexicalQuery) -> str:
+    """Return the MATCH expression of a query without its filters."""
+    choose = [quoted(query.required, " AND " if query.all_required else " OR ")] if query.required else []
+    pairs = [f'("{first}" AND "{second}")' for n, first in enumerate(query.paired) for second in query.paired[n + 1 :]]
+    chosen = " OR ".join(f"({part})" for part in (*choose, *pairs))
+    others = [term for term in (*query.paired, *query.optional) if term not in query.required]
+    if not others:
+        return f"{{body context}} : ({chosen})"
+    return f"{{body context}} : (({chosen}) AND ({quoted((*query.required, *others), ' OR ')}))"
+
+
+def params(where: Filter) -> dict[str, Any]:
+    """Return the parameters of the filtering statements."""
+    return {
+        "since": where.since,
+        "until": where.until,
+        "written_since": where.written_since,
+        "written_until": where.written_until,
+        "now": where.now,
+        "superseded": where.include_superseded,
+        "session": where.session_id,
+        "except_session": where.except_session,
+        "contains": where.contains,
+        "tags": json.dumps(list(where.tags)) if where.tags else None,
+    }
+
+
+def needs_rows(where: Filter) -> bool:
+    """Tell whether conditions other than expiry need a look at the row itself."""
+    return bool(where.since or where.until or where.written_since or where.written_until or where.contains or where.tags)
+
+
+def excluded_ids(db: sqlite3.Connection, where: Filter) -> frozenset[int]:
+    """Return the row numbers of a filter's excluded uids."""
+    if not where.exclude:
+        return frozenset()
+    found = db.execute(statements("read")["ids_by_uid"], (json.dumps(sorted(where.exclude)),))
+    return frozenset(row[0] for row in found)
+
+
+def lexical(db: sqlite3.Connection, query: LexicalQuery, where: Filter) -> list[Candidate]:
+    """Return the best matching rows, best first."""
+    if not query.required and len(query.paired) < 2:  # noqa: PLR2004
+        return []
+    sql = statements("search")
+    scopes = Scopes(db, where.reach)
+    facets = _facets(db, scopes, where)
+    if facets is None:
+        return []
+    match = expression(query)
+    skip = excluded_ids(db, where)
+    values = params(where)
+    needs = needs_rows(where)
+    runs = [(facets, needs)]
+    if where.now is not None and not needs and db.execute(sql["any_expiring"]).fetchone():
+        # Rows with an expiry are few: they alone are looked at, the rest needs no join.
+        runs = [([*facets, "-ve"], False), ([*facets, "+ve"], True)]
+    best: list[tuple[int, float]] = []
+    for wanted, look in runs:
+        values["match"] = _with_facets(match, wanted)
+        best += _run(db, query, scopes, where, values, (look, len(skip)))
+    chosen = [Candidate(row, score) for row, score in best if row not in skip]
+    return heapq.nsmallest(query.limit, chosen, key=lambda found: (-found.score, found.id))
+
+
+def _run(
+    db: sqlite3.Connection,
+    query: LexicalQuery,
+    scopes: Scopes,
+    where: Filter,
+    values: dict[str, Any],
+    how: tuple[bool, int],
+) -> list[tuple[int, float]]:
+    sql = statements("search")
+    look, extra = how
+    ranges = scopes.ranges(where)
+    values["limit"] = (query.newest or query.limit) + extra
+    name = {
+        (False, False): "best_in_range",
+        (False, True): "filtered_in_range",
+        (True, False): "newest_in_range",
+        (True, True): "newest_filtered",
+    }[query.newest is not None, look]
+    if name == "best_in_range" and len(ranges) > _MOST_RANGES:
+        values["places"] = scopes.places(where)
+        return db.execute(sql["best_anywhere"], values).fetchall()
+    found: list[tuple[int, float]] = []
+    for values["low"], values["high"] in ranges:
+        found += db.execute(sql[name], values).fetchall()
+    if query.newest is not None and len(ranges) > 1:
+        found = heapq.nlargest(query.newest + extra, found, key=lambda row: age_of(row[0]))
+    return found
+
+
+def _facets(db: sqlite3.Connection, scopes: Scopes, where: Filter) -> list[str] | None:
+    """Return the facets to demand (`+`) and to refuse (`-`); None when no row can have them."""
+    sql = statements("search")
+    facets = []
+    ids = json.dumps(scopes.ids())
+    if where.session_id is not None:
+        sessions = [row[0] for row in db.execute(sql["session"], (where.session_id, ids))]
+        if not sessions:
+            return None
+        facets += [f"+{'|'.join(f'n{number}|m{number}' for number in sessions)}"]
+    if where.except_session is not None:
+        facets += [f"-n{row[0]}" for row in db.execute(sql["session"], (where.except_session, ids))]
+    if not where.include_superseded and db.execute(sql["any_superseded"]).fetchone():
+        facets.append("-sp")
+    return facets
+
+
+def _with_facets(match: str, facets: list[str]) -> str:
+    demanded = [f"facets : ({quoted(facet[1:].split('|'), ' OR ')})" for facet in facets if facet[0] == "+"]
+    refused = [facet[1:] for facet in facets if facet[0] == "-"]
+    whole = " AND ".join([*demanded, f"({match})"])
+    return f"({whole}) NOT facets : ({quoted(refused, ' OR ')})" if refused else whole
+
+
+class TermCounts:
+    """In how many rows a term stands, remembered while the store has hardly changed."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._lock = Lock()
+        self._known: OrderedDict[tuple[Any, ...], tuple[int, int, int]] = OrderedDict()
+
+    def get(self, db: sqlite3.Connection, terms: Sequence[str], where: Filter, ceiling: int) -> dict[str, int]:
+        """Return the counts. In stores of more than some thousand rows they may be off by a twentieth."""
+        scopes = Scopes(db, where.reach)
+        rows = scopes.size(where)
+        seq: int = db.execute(statements("read")["sequence"]).fetchone()[0]
+        ranges = scopes.ranges(where)
+        place: tuple[Any, ...] = (ceiling, *(ranges if len(ranges) <= _MOST_RANGES else [scopes.places(where)]))
+        counts = {}
+        for term in terms:
+            with self._lock:
+                known = self._known.get((term, *place))
+            if known is None or (seq != known[2] and (rows <= _EXACT_ROWS or abs(rows - known[1]) * 20 > rows)):
+                known = (self._count(db, term, ranges, scopes.places(where), ceiling), rows, seq)
+                with self._lock:
+                    self._known[term, *place] = known
+                    while len(self._known) > _CACHED_COUNTS:
+                        self._known.popitem(last=False)
+            counts[term] = known[0]
+        return counts
+
+    @staticmethod
+    def _count(
+        db: sqlite3.Connection, term: str, ranges: list[tuple[int, int]], places: str | None, ceiling: int
+    ) -> int:
+        sql = statements("search")
+        match = f'body : "{term}"'
+        if len(ranges) > _MOST_RANGES:
+            return int(db.execute(sql["count_anywhere"], (match, places, ceiling)).fetchone()[0])
+        total = 0
+        for low, high in ranges:
+            if total < ceiling:
+                total += db.execute(sql["count_in_range"], (match, low, high, ceiling - total)).fetchone()[0]
+        return total
+
+
+def terms_in(db: sqlite3.Connection, ids: Sequence[int], terms: Sequence[str]) -> dict[int, frozenset[str]]:
+    """Return which terms stand in the body of each row."""
+    padded = [(term, f" {term} ") for term in terms]
+    found = {}
+    for row, body in db.execute(statements("search")["bodies"], (json.dumps(list(ids)),)):
+        text = f" {body} "
+        found[row] = frozenset(term for term, word in padded if word in text)
+    return found
+
+
+def neighbours(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Neighbours]:
+    """Return the turns beside each turn."""
+    turns = [row for row in ids if shelf_of(row) == TURN]
+    if not turns:
+        return {}
+    rows = db.execute(statements("search")["beside"], (json.dumps(turns),))
+    return {row: Neighbours(before, after) for row, before, after in rows}

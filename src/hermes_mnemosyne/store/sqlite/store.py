@@ -1,0 +1,393 @@
+"""The SQLite store: opening a file safely, and the Store protocol over the modules beside this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hermes_mnemosyne import paths
+from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreUnavailable
+from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
+from hermes_mnemosyne.store.operations import Operation, Outcome
+from hermes_mnemosyne.store.protocol import (
+    Analyser,
+    Candidate,
+    ContentKey,
+    Counts,
+    Filter,
+    LexicalQuery,
+    Neighbours,
+    PendingText,
+    Reach,
+)
+from hermes_mnemosyne.store.sqlite import exporting, migrate, search, upkeep, vectors
+from hermes_mnemosyne.store.sqlite.applying import apply
+from hermes_mnemosyne.store.sqlite.connections import APPLICATION_ID, Connections
+from hermes_mnemosyne.store.sqlite.errors import translated
+from hermes_mnemosyne.store.sqlite.loading import load, origins_of
+from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
+from hermes_mnemosyne.store.sqlite.sql import statements
+from hermes_mnemosyne.values import Change, Entry, Turn
+
+_OPEN_WAIT = 5.0
+_KEPT = timedelta(days=30)
+
+
+class SqliteStore:
+    """One SQLite file of memories. Safe from any thread, after a fork, and beside other processes."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        analyser: Analyser,
+        key: ContentKey,
+        *,
+        durability: str = "normal",
+        readers: int = 4,
+    ) -> None:
+        """Open the file, made with its directory (modes 0600 and 0700) when it is missing, and apply missing migrations.
+
+        Raises ForeignFile for a file of another program, SchemaMismatch for one of a newer release, StoreUnavailable for a
+        network file system or a file that cannot be written, StoreBusy.
+        """
+        self.path = Path(path).absolute()
+        self._analyser = analyser
+        self._key = key
+        self._connections = Connections(self.path, durability=durability, readers=readers)
+        self._counts = search.TermCounts()
+        self._prepare()
+        with self._connections.reading() as db:
+            self._replica: str = db.execute(statements("read")["meta"], ("replica",)).fetchone()[0]
+            self._old_index = db.execute(statements("read")["meta"], ("analyser",)).fetchone()[0] != str(analyser.version)
+        self._clock = HybridClock(self._replica)
+
+    # -- opening -----------------------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        try:
+            paths.secure_directory(self.path.parent)
+            if paths.is_network_filesystem(self.path.parent):
+                raise StoreUnavailable(
+                    f"{self.path} lies on a network file system, where SQLite's log loses data: choose a local path with --db or "
+                    "MNEMOSYNE_DATA_DIR"
+                )
+            if self.path.exists() and self.path.stat().st_size:
+                self._refuse_foreign()
+            else:
+                paths.secure_file(self.path)
+        except OSError as error:
+            raise StoreUnavailable(f"{self.path}: {error.strerror or error}; choose another place with --db") from error
+        self._use_log()
+        with self._connections.reading() as db:
+            fresh = migrate.pending(db)
+            if not fresh:
+                migrate.verify(db)
+        if fresh:
+            with self._connections.writing(_OPEN_WAIT) as db:
+                migrate.migrate(db)
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+                for name, value in (("replica", secrets.token_hex(8)), ("analyser", str(self._analyser.version))):
+                    db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
+
+    def _refuse_foreign(self) -> None:
+        """Look at the file through a read-only connection; another program's file is never opened for writing."""
+        with translated(self.path), closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=5.0)) as db:
+            try:
+                ours: int = db.execute("PRAGMA application_id").fetchone()[0]
+                # A file that another process is making just now has no tables yet.
+                foreign = ours != APPLICATION_ID and db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
+                    foreign = True
+                else:
+                    raise
+        if foreign:
+            raise ForeignFile(
+                f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db, or import it"
+            )
+
+    def _use_log(self) -> None:
+        """Switch to the write-ahead log; SQLite does not wait for a lock there, so several first openers take turns."""
+        deadline = time.monotonic() + _OPEN_WAIT
+        while True:
+            try:
+                with self._connections.maintaining(_OPEN_WAIT) as db:
+                    mode: str = db.execute("PRAGMA journal_mode").fetchone()[0]
+                    if mode != "wal":
+                        mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            except StoreBusy:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0.002, 0.02))  # noqa: S311 - spreads the openers, hides nothing
+                continue
+            if mode != "wal":
+                raise StoreUnavailable(f"{self.path}: its file system cannot hold SQLite's write-ahead log; choose another place")
+            return
+
+    @property
+    def replica(self) -> str:
+        """The random id of this store."""
+        return self._replica
+
+    # -- writing -----------------------------------------------------------------------------------------------------------------
+
+    def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
+        """Apply operations in order in one transaction; see `Store.apply`."""
+        return apply(self._connections, ops, self._analyser, self._key, self._clock, wait=wait)
+
+    def last_clock(self) -> str:
+        """Return the greatest edit clock that the store holds."""
+        with self._connections.reading() as db:
+            clock: str = db.execute(statements("read")["sequence"]).fetchone()[1]
+        return clock
+
+    # -- reading -----------------------------------------------------------------------------------------------------------------
+
+    def read(self, uid: str, reach: Reach) -> Entry | Turn | None:
+        """Return the live row of this uid or alias within reach."""
+        sql = statements("read")
+        with self._connections.reading() as db:
+            alias = db.execute(sql["alias"], (uid,)).fetchone()
+            for name in dict.fromkeys((uid, alias[0] if alias else uid)):
+                if row := db.execute(sql["entry_by_uid"], (name,)).fetchone():
+                    value: Entry | Turn = entry_value(row, origins_of(db, [row[0]]).get(row[0], ()))
+                elif row := db.execute(sql["turn_by_uid"], (name,)).fetchone():
+                    value = turn_value(row)
+                else:
+                    continue
+                return value if _covers(reach, value.theme, value.subject) else None
+        return None
+
+    def state(self, uid: str, reach: Reach) -> str:
+        """Return `live`, `retired`, `forgotten` or `unknown`."""
+        if self.read(uid, reach) is not None:
+            return "live"
+        with self._connections.reading() as db:
+            alias = db.execute(statements("read")["alias"], (uid,)).fetchone()
+            row = db.execute(statements("read")["grave"], (alias[0] if alias else uid,)).fetchone()
+        return row[2] if row and _covers(reach, row[0], row[1]) else "unknown"
+
+    def load(self, ids: Sequence[int]) -> dict[int, Entry | Turn]:
+        """Return live rows by row number."""
+        with self._connections.reading() as db:
+            return load(db, ids)
+
+    def select(self, where: Filter, *, limit: int | None = 50, offset: int = 0, newest_first: bool = True) -> list[Entry | Turn]:
+        """Return live rows ordered by write time, then uid."""
+        with self._connections.reading() as db:
+            values = {
+                **search.params(where),
+                "places": search.Scopes(db, where.reach).places(where),
+                "entries": "entry" in where.kinds,
+                "turns": "turn" in where.kinds,
+                "exclude": json.dumps(sorted(where.exclude)) if where.exclude else None,
+                "limit": -1 if limit is None else limit,
+                "offset": offset,
+            }
+            name = "list_newest" if newest_first else "list_oldest"
+            ids = [row[0] for row in db.execute(statements("read")[name], values)]
+            rows = load(db, ids)
+        return [rows[number] for number in ids]
+
+    def history(self, uid: str, reach: Reach) -> list[Change]:
+        """Return the changes of a row, oldest first."""
+        sql = statements("read")
+        with self._connections.reading() as db:
+            alias = db.execute(sql["alias"], (uid,)).fetchone()
+            rows = db.execute(sql["history"], (alias[0] if alias else uid,)).fetchall()
+        changes = []
+        for name, action, at, clock, text in rows:
+            before = json.loads(text)
+            if _covers(reach, before.get("theme", ""), before.get("subject", "")):
+                changes.append(Change(uid=name, action=action, at=at, clock=clock, before=before))
+        return changes
+
+    def counts(self, reach: Reach) -> Counts:
+        """Return the number of live rows within reach."""
+        return _total([counts for _, counts in self._by_scope(reach)])
+
+    def themes(self, reach: Reach) -> dict[str, Counts]:
+        """Return the counts of every theme within reach."""
+        found: dict[str, list[Counts]] = {}
+        for theme, counts in self._by_scope(reach):
+            found.setdefault(theme, []).append(counts)
+        return {theme: _total(parts) for theme, parts in sorted(found.items())}
+
+    def _by_scope(self, reach: Reach) -> list[tuple[str, Counts]]:
+        with self._connections.reading() as db:
+            rows = search.Scopes(db, reach).rows
+        return [
+            (theme, Counts(entries=memory + user, turns=turns, by_target={"memory": memory, "user": user}))
+            for _, theme, _, memory, user, turns in rows
+        ]
+
+    def injected(self, theme: str, subject: str, session_id: str) -> frozenset[str]:
+        """Return the uids marked as standing in the prompt of a session."""
+        with self._connections.reading() as db:
+            return frozenset(row[0] for row in db.execute(statements("read")["injected"], (theme, subject, session_id)))
+
+    def file_stamp(self, theme: str, place: str) -> str:
+        """Return the stamp kept for a mirrored file."""
+        with self._connections.reading() as db:
+            row = db.execute(statements("read")["stamp"], (theme, place)).fetchone()
+        return row[0] if row else ""
+
+    # -- searching ---------------------------------------------------------------------------------------------------------------
+
+    def size(self, where: Filter) -> int:
+        """Return the number of rows within the reach, kinds and target of a filter."""
+        with self._connections.reading() as db:
+            return search.Scopes(db, where.reach).size(where)
+
+    def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
+        """Return in how many rows each term stands, counted up to `ceiling`."""
+        with self._connections.reading() as db:
+            return self._counts.get(db, terms, where, ceiling)
+
+    def lexical(self, query: LexicalQuery, where: Filter) -> list[Candidate]:
+        """Return the best matching rows, best first."""
+        with self._connections.reading() as db:
+            return search.lexical(db, query, where)
+
+    def terms_in(self, ids: Sequence[int], terms: Sequence[str]) -> dict[int, frozenset[str]]:
+        """Return which of the terms stand in the text of each row."""
+        with self._connections.reading() as db:
+            return search.terms_in(db, ids, terms)
+
+    def speakers(self, reach: Reach) -> frozenset[str]:
+        """Return the known speakers within reach."""
+        with self._connections.reading() as db:
+            ids = json.dumps(search.Scopes(db, reach).ids())
+            return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (ids,)))
+
+    def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
+        """Return the neighbours of turns within their sessions."""
+        with self._connections.reading() as db:
+            return search.neighbours(db, ids)
+
+    # -- vectors -----------------------------------------------------------------------------------------------------------------
+
+    def attach_vectors(self, model: str, vectors_by_row: Iterable[tuple[int, Sequence[float]]]) -> int:
+        """Store vectors of rows that still live."""
+        pairs = list(vectors_by_row)
+        with self._connections.writing(_OPEN_WAIT) as db:
+            return vectors.attach(db, model, pairs)
+
+    def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0) -> list[PendingText]:
+        """Return rows without a vector of this model."""
+        with self._connections.reading() as db:
+            return vectors.pending(db, model, limit=limit, after=after)
+
+    def nearest(self, model: str, vector: Sequence[float], where: Filter, *, limit: int) -> list[Candidate]:
+        """Return the rows nearest by cosine."""
+        with self._connections.reading() as db:
+            return vectors.nearest(db, model, vector, where, limit=limit)
+
+    # -- moving ------------------------------------------------------------------------------------------------------------------
+
+    def export(self, reach: Reach) -> Iterator[dict[str, Any]]:
+        """Yield every authored record within reach, all of one moment."""
+        with self._connections.reading() as db:
+            db.execute("BEGIN")
+            try:
+                yield from exporting.records(db, reach)
+            finally:
+                db.execute("ROLLBACK")
+
+    # -- upkeep ------------------------------------------------------------------------------------------------------------------
+
+    def upkeep(self, *, seconds: float) -> bool:
+        """Do due work as far as time allows; True when nothing is left."""
+        until = time.monotonic() + seconds
+        done = upkeep.erase(self._connections, until=until)
+        if self._old_index:
+            _, finished = upkeep.reindex(
+                self._connections, self._analyser, self._key, self._clock, only_old=True, until=until
+            )
+            self._old_index = not finished
+            done = done and finished
+        return done
+
+    def prune(self) -> None:
+        """Drop book-keeping that has served: ids of spooled operations and prompt marks after thirty days."""
+        before = utc_text(parse_utc(now_text()) - _KEPT)
+        with self._connections.writing(_OPEN_WAIT) as db:
+            db.execute(statements("upkeep")["prune_ops"], (before,))
+            db.execute(statements("upkeep")["prune_injected"], (before,))
+
+    def reindex(self) -> int:
+        """Rebuild the full-text index and the counters from the rows and return how many rows there are."""
+        with self._connections.writing(_OPEN_WAIT) as db:
+            db.execute(statements("upkeep")["rebuild_tokens"])
+            db.execute(statements("upkeep")["recount"])
+        done, _ = upkeep.reindex(self._connections, self._analyser, self._key, self._clock, only_old=False)
+        return done
+
+    def check(self) -> list[str]:
+        """Return what an integrity check finds wrong."""
+        return upkeep.check(self._connections)
+
+    def meta(self, key: str) -> str | None:
+        """Return a value that all processes on this store share."""
+        with self._connections.reading() as db:
+            row = db.execute(statements("read")["meta"], (key,)).fetchone()
+        return row[0] if row else None
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Record a value that all processes on this store share."""
+        with self._connections.writing(_OPEN_WAIT) as db:
+            db.execute(statements("upkeep")["save_meta"], (key, value))
+
+    def stats(self) -> dict[str, Any]:
+        """Return figures for `stats` and `doctor`."""
+        sql = statements("read")
+        names = ("history", "retired", "forgotten", "aliases", "superseded", "expired", "memory", "user", "turns", "themes")
+        with self._connections.reading() as db:
+            figures = dict(zip(names, db.execute(sql["figures"], (now_text(),)).fetchone(), strict=True))
+            schema = [row[0] for row in db.execute("SELECT name FROM migrations ORDER BY number")]
+            metas = {key: db.execute(sql["meta"], (key,)).fetchone() for key in ("erasures_pending", "refused")}
+            models = [
+                {"model": name, "dimension": dimension, "vectors": count} for name, dimension, count in db.execute(sql["vector_figures"])
+            ]
+        return {
+            **figures,
+            **{key: int(row[0]) if row else 0 for key, row in metas.items()},
+            "schema": schema[-1] if schema else "",
+            "replica": self._replica,
+            "models": models,
+            "bytes": sum(file.stat().st_size for file in self.files() if file.exists()),
+            "connections": self._connections.open_count(),
+            "sqlite": sqlite3.sqlite_version,
+        }
+
+    def files(self) -> list[Path]:
+        """Return the database file and its companions."""
+        return [self.path.with_name(self.path.name + suffix) for suffix in ("", "-wal", "-shm")]
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._connections.close()
+
+    def abandon(self) -> None:
+        """Begin anew in a forked child."""
+        self._connections.abandon()
+
+
+def _covers(reach: Reach, theme: str, subject: str) -> bool:
+    themes = reach.themes
+    within = themes is None or theme.casefold() in {name.casefold() for name in themes}
+    return within and (reach.subject is None or subject == reach.subject)
+
+
+def _total(parts: list[Counts]) -> Counts:
+    targets = {name: sum(part.by_target[name] for part in parts) for name in ("memory", "user")}
+    return Counts(entries=sum(targets.values()), turns=sum(part.turns for part in parts), by_target=targets)

@@ -1,0 +1,288 @@
+"""One write transaction: change numbers, clocks, counters, tokens, history; the parts that all operations share."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hermes_mnemosyne.clock import HybridClock
+from hermes_mnemosyne.store.operations import Operation
+from hermes_mnemosyne.store.protocol import Analyser, ContentKey
+from hermes_mnemosyne.store.sqlite.rows import (
+    TURN,
+    dumps,
+    entry_value,
+    row_number,
+    scope_of,
+    shelf_of,
+    snapshot,
+    turn_value,
+)
+from hermes_mnemosyne.store.sqlite.sql import statements
+from hermes_mnemosyne.text import content_hash
+from hermes_mnemosyne.values import Entry, Origin, Turn
+
+# Neighbours lend at most this many tokens; a text of more tokens than the second figure carries its own context.
+CONTEXT_TOKENS = 64
+OWN_CONTEXT_TOKENS = 512
+
+
+class Rejected(Exception):
+    """The operation cannot be done for a reason of its own; its text says why."""
+
+
+@dataclass
+class Live:
+    """A live row as found: its number, value and the bytes of its content hash."""
+
+    id: int
+    value: Entry | Turn
+    hash: bytes
+    session: int = 0
+
+
+@dataclass
+class Tally:
+    """What a transaction has changed so far and must write at its end; copied at a savepoint."""
+
+    seq: int
+    clock: str
+    rows: dict[tuple[int, int], int] = field(default_factory=dict)
+    speakers: dict[tuple[int, str], int] = field(default_factory=dict)
+    refused: int = 0
+    erasures: int = 0
+
+    def copy(self) -> Tally:
+        """Return an independent copy."""
+        return Tally(self.seq, self.clock, dict(self.rows), dict(self.speakers), self.refused, self.erasures)
+
+
+class Transaction:
+    """The state of one open write transaction. Operations are functions over it, in the modules beside this one."""
+
+    def __init__(self, db: sqlite3.Connection, analyser: Analyser, key: ContentKey, clock: HybridClock) -> None:
+        """Begin with the store's last change number and clock."""
+        self.db = db
+        self.sql = statements("write")
+        self.analyser = analyser
+        self.key = key
+        self.clock = clock
+        seq, last = db.execute(self.sql["sequence"]).fetchone()
+        self._start = (seq, last)
+        self.tally = Tally(seq, last)
+        self.scopes: dict[tuple[str, str], int] = {}
+        clock.observe(last)
+
+    # -- numbers and clocks ------------------------------------------------------------------------------------------------------
+
+    def next_seq(self) -> int:
+        """Return the next change number of this store."""
+        self.tally.seq += 1
+        return self.tally.seq
+
+    def stamp(self, op: Operation) -> str:
+        """Return the edit clock of an operation.
+
+        A direct operation is an edit made now: where the store holds a later clock, of another process or a machine that runs
+        ahead, it takes the next one, so that it does not lose against what its author has just read. Spooled ones keep theirs.
+        """
+        stamp = op.clock
+        if not op.spooled and stamp <= self.tally.clock:
+            self.clock.observe(self.tally.clock)
+            stamp = self.clock.tick()
+        self.tally.clock = max(self.tally.clock, stamp)
+        return stamp
+
+    def scope(self, theme: str, subject: str) -> int:
+        """Return the number of a theme and subject, made when new."""
+        number = self.scopes.get((theme, subject))
+        if number is None:
+            row = self.db.execute(self.sql["scope"], (theme, subject)).fetchone()
+            number = row[0] if row else self.db.execute(self.sql["insert_scope"], (theme, theme.casefold(), subject)).lastrowid
+            assert number is not None
+            self.scopes[theme, subject] = number
+        return number
+
+    def count(self, row: int, change: int) -> None:
+        """Note a row added (1) or removed (-1)."""
+        place = scope_of(row), shelf_of(row)
+        self.tally.rows[place] = self.tally.rows.get(place, 0) + change
+
+    def finish(self) -> None:
+        """Write the counters; the caller commits."""
+        tally = self.tally
+        for scope in {scope for scope, _ in tally.rows}:
+            by_shelf = [tally.rows.get((scope, shelf), 0) for shelf in range(3)]
+            if any(by_shelf):
+                self.db.execute(self.sql["count_rows"], (*by_shelf, scope))
+        for (scope, speaker), change in tally.speakers.items():
+            if change:
+                self.db.execute(self.sql["count_speaker"], (scope, speaker, change))
+                if change < 0:
+                    self.db.execute(self.sql["forget_silent_speakers"], (scope,))
+        if tally.refused:
+            self.db.execute(self.sql["count_meta"], ("refused", str(tally.refused)))
+        if tally.erasures:
+            self.db.execute(self.sql["count_meta"], ("erasures_pending", str(tally.erasures)))
+        if (tally.seq, tally.clock) != self._start:
+            self.db.execute(self.sql["save_sequence"], (tally.seq, tally.clock))
+
+    # -- finding -----------------------------------------------------------------------------------------------------------------
+
+    def survivor(self, uid: str) -> str:
+        """Return the uid that an alias leads to, else the uid itself."""
+        row = self.db.execute(self.sql["alias"], (uid,)).fetchone()
+        return row[0] if row else uid
+
+    def live(self, uid: str) -> Live | None:
+        """Return the live row of a uid or alias."""
+        for candidate in dict.fromkeys((uid, self.survivor(uid))):
+            if row := self.db.execute(self.sql["entry_by_uid"], (candidate,)).fetchone():
+                return Live(row[0], entry_value(row, self.origins(row[0])), row[20])
+            if row := self.db.execute(self.sql["turn_by_uid"], (candidate,)).fetchone():
+                return Live(row[0], turn_value(row), row[19], row[18])
+        return None
+
+    def live_entry(self, uid: str) -> tuple[Live, Entry] | None:
+        """Return the live entry of a uid or alias with its value."""
+        found = self.live(uid)
+        return (found, found.value) if found and isinstance(found.value, Entry) else None
+
+    def origins(self, entry: int) -> tuple[Origin, ...]:
+        """Return the origins of an entry."""
+        return tuple(Origin(kind, place) for kind, place in self.db.execute(self.sql["origins"], (entry,)))
+
+    # -- tokens ------------------------------------------------------------------------------------------------------------------
+
+    def index_entry(self, row: int, entry: Entry, *, fresh: bool) -> None:
+        """Write the tokens of an entry."""
+        if not fresh:
+            self.db.execute(self.sql["delete_tokens"], (row,))
+        facets = " ".join(name for name, is_set in (("ve", entry.valid_until), ("sp", entry.superseded_by)) if is_set)
+        if entry.session_id:
+            facets += f" m{self.session(scope_of(row), entry.session_id)}"
+        body = self.analyser.entry_tokens(entry.content, entry.tags)
+        self.db.execute(self.sql["insert_tokens"], (row, body, "", facets, self.analyser.version))
+
+    def index_turn(self, row: int, session: int, body: str, context: str) -> None:
+        """Write the tokens of a new turn."""
+        self.db.execute(self.sql["insert_tokens"], (row, body, context, f"n{session}", self.analyser.version))
+
+    def renew_context(self, row: int) -> None:
+        """Compute the neighbour column of a turn anew; long texts keep an empty one."""
+        found = self.db.execute(self.sql["tokens"], (row,)).fetchone()
+        if found is None:
+            return
+        body, old, _, _ = found
+        context = ""
+        if not is_long(body):
+            beside = self.db.execute(self.sql["beside"], (row,)).fetchone()
+            context = " ".join(filter(None, (self.lent(number) for number in beside or () if number is not None)))
+        if context != old:
+            self.db.execute(self.sql["update_context"], (context, row))
+
+    def lent(self, row: int) -> str:
+        """Return the tokens that a turn lends to its neighbours."""
+        found = self.db.execute(self.sql["tokens"], (row,)).fetchone()
+        return lend(found[0]) if found else ""
+
+    # -- history and graves ------------------------------------------------------------------------------------------------------
+
+    def record(self, action: str, value: Entry | Turn, *, clock: str, at: str) -> None:
+        """Keep a copy of a row as it is before a change."""
+        scope = self.scope(value.theme, value.subject)
+        digest = bytes.fromhex(content_hash(value.content))
+        self.db.execute(
+            self.sql["insert_history"], (value.uid, scope, action, at, clock, digest, dumps(snapshot(value)))
+        )
+
+    def remove_live(self, row: Live) -> None:
+        """Delete a live row with its tokens and vectors; neighbours of a turn lose its words."""
+        beside = self.db.execute(self.sql["beside"], (row.id,)).fetchone() if isinstance(row.value, Turn) else None
+        self.db.execute(self.sql["delete_tokens"], (row.id,))
+        self.db.execute(self.sql["delete_vectors"], (row.id,))
+        if isinstance(row.value, Turn):
+            self.db.execute(self.sql["delete_turn"], (row.id,))
+            self.note_speaker(row.id, row.value.speaker, -1)
+            for number in beside or ():
+                if number is not None:
+                    self.renew_context(number)
+        else:
+            self.db.execute(self.sql["delete_origins"], (row.id,))
+            self.db.execute(self.sql["delete_entry"], (row.id,))
+        self.count(row.id, -1)
+
+    def bury(self, row: Live, state: str, *, clock: str, at: str) -> None:
+        """Leave a tombstone for a row; a retired turn keeps its capture key, a forgotten one only a keyed hash elsewhere."""
+        value = row.value
+        scope = self.scope(value.theme, value.subject)
+        capture: tuple[object, ...] = (None, None, None, None)
+        if state == "retired" and isinstance(value, Turn):
+            capture = (row.session, value.role, row.hash, value.occurrence)
+        self.db.execute(
+            self.sql["save_tombstone"],
+            (value.uid, scope, value.kind, state, value.visibility, at, clock, self.next_seq(), *capture),
+        )
+
+    def note_speaker(self, row: int, speaker: str, change: int) -> None:
+        """Count a turn of a named speaker."""
+        if speaker:
+            place = scope_of(row), speaker
+            self.tally.speakers[place] = self.tally.speakers.get(place, 0) + change
+
+    def has_gone(self, scope: int, state: str) -> bool:
+        """Tell whether a scope has tombstones of this state."""
+        return self.db.execute(self.sql["any_gone"], (scope, state)).fetchone() is not None
+
+    # -- new rows ----------------------------------------------------------------------------------------------------------------
+
+    def insert_turn(self, turn: Turn, session: int, body: str, context: str) -> int:
+        """Insert a live turn and its tokens, and return its row number."""
+        scope = self.scope(turn.theme, turn.subject)
+        seq = self.next_seq()
+        row = row_number(scope, TURN, seq)
+        digest = bytes.fromhex(content_hash(turn.content))
+        self.db.execute(
+            self.sql["insert_turn"],
+            (
+                row, turn.uid, scope, session, turn.position, turn.role, turn.speaker, turn.content, digest, turn.occurrence,
+                turn.occurred_at, turn.occurred_offset, turn.parent_session_id, turn.visibility, dumps(dict(turn.metadata)),
+                turn.created_at, seq, turn.clock,
+            ),
+        )  # fmt: skip
+        self.index_turn(row, session, body, context)
+        self.note_speaker(row, turn.speaker, 1)
+        self.count(row, 1)
+        return row
+
+    def session(self, scope: int, session_id: str) -> int:
+        """Return the number of a session, made when new."""
+        row = self.db.execute(self.sql["session"], (scope, session_id)).fetchone()
+        number = row[0] if row else self.db.execute(self.sql["insert_session"], (scope, session_id)).lastrowid
+        assert number is not None
+        return int(number)
+
+    def isolated(self, action: Callable[[], object]) -> str:
+        """Run `action` in a savepoint; return an empty text, or the reason when it was rejected and rolled back."""
+        tally, scopes = self.tally.copy(), dict(self.scopes)
+        self.db.execute("SAVEPOINT operation")
+        try:
+            action()
+        except (Rejected, sqlite3.IntegrityError, KeyError, TypeError, ValueError) as error:
+            self.db.execute("ROLLBACK TO operation")
+            self.db.execute("RELEASE operation")
+            self.tally, self.scopes = tally, scopes
+            return f"{type(error).__name__}: {error}" if not isinstance(error, Rejected) else str(error)
+        self.db.execute("RELEASE operation")
+        return ""
+
+
+def is_long(body: str) -> bool:
+    """Tell whether a text is long enough to carry its own context."""
+    return body.count(" ") >= OWN_CONTEXT_TOKENS
+
+
+def lend(body: str) -> str:
+    """Return the tokens that a body lends to its neighbours."""
+    return " ".join(body.split(" ", CONTEXT_TOKENS)[:CONTEXT_TOKENS])

@@ -1,0 +1,116 @@
+"""Operations on turns: capture, the transcript rule, restoring, and what stands in a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, Outcome, TurnText
+from hermes_mnemosyne.store.sqlite.transaction import Transaction, is_long, lend
+from hermes_mnemosyne.text import content_hash
+from hermes_mnemosyne.values import Turn
+
+
+def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
+    """Store the messages of a session that are new to it."""
+    clock = tx.stamp(op)
+    scope = tx.scope(op.theme, op.subject)
+    session = tx.session(scope, op.session_id)
+    fresh = _unknown(tx, op, session) if op.transcript else list(op.turns)
+    if not fresh:
+        return Outcome(op_id=op.op_id, uid=_last_known(tx, op, session), status="exists")
+    last = tx.db.execute(tx.sql["last_turn"], (session,)).fetchone()
+    position = last[1] if last else 0
+    bodies = [tx.analyser.turn_tokens(text.content, text.speaker, text.occurred_at) for text in fresh]
+    lent = [lend(body) for body in bodies]
+    before = tx.lent(last[0]) if last else ""
+    uids = []
+    for index, (text, body) in enumerate(zip(fresh, bodies, strict=True)):
+        context = "" if is_long(body) else _joined(lent[index - 1] if index else before, lent[index + 1 : index + 2])
+        turn = Turn(
+            uid=text.uid, theme=op.theme, subject=op.subject, session_id=op.session_id, position=position + 1 + index,
+            role=text.role, speaker=text.speaker, content=text.content, occurrence=_next_occurrence(tx, op, session, text),
+            occurred_at=text.occurred_at, occurred_offset=text.occurred_offset, parent_session_id=op.parent_session_id,
+            visibility=op.visibility, metadata=text.metadata, created_at=op.at, clock=clock,
+        )  # fmt: skip
+        tx.insert_turn(turn, session, body, context)
+        uids.append(text.uid)
+    if last:
+        tx.renew_context(last[0])
+    return Outcome(op_id=op.op_id, uid=uids[-1], status="added", uids=tuple(uids))
+
+
+def _joined(before: str, after: list[str]) -> str:
+    return " ".join(part for part in (before, *after) if part)
+
+
+def _key(text: TurnText) -> tuple[str, str]:
+    return text.role, content_hash(text.content)
+
+
+def _unknown(tx: Transaction, op: CaptureTurns, session: int) -> list[TurnText]:
+    """Return the messages that a transcript holds beyond those the session has had, the last ones of each text."""
+    left: dict[tuple[str, str], int] = {}
+    for text in op.turns:
+        left[_key(text)] = left.get(_key(text), 0) + 1
+    for role, digest in left:
+        left[role, digest] -= occurrences(tx, op, session, role, digest)[0]
+    fresh = []
+    for text in reversed(op.turns):
+        if left[_key(text)] > 0:
+            left[_key(text)] -= 1
+            fresh.append(text)
+    return fresh[::-1]
+
+
+def _last_known(tx: Transaction, op: CaptureTurns, session: int) -> str:
+    role, digest = _key(op.turns[-1]) if op.turns else ("", "")
+    count = occurrences(tx, op, session, role, digest)[1] if op.turns else 0
+    row = count and tx.db.execute(tx.sql["turn_by_capture"], (session, role, bytes.fromhex(digest), count)).fetchone()
+    return row[0] if row else ""
+
+
+def occurrences(tx: Transaction, op: CaptureTurns, session: int, role: str, digest: str) -> tuple[int, int]:
+    """Return how many turns of this role and text the session has had (live, retired, forgotten) and the greatest number."""
+    scope = tx.scope(op.theme, op.subject)
+    found = [tx.db.execute(tx.sql["live_occurrences"], (session, role, bytes.fromhex(digest))).fetchone()]
+    if tx.has_gone(scope, "retired"):
+        found.append(tx.db.execute(tx.sql["retired_occurrences"], (session, role, bytes.fromhex(digest))).fetchone())
+    if tx.has_gone(scope, "forgotten"):
+        mac = capture_mac(tx, op.theme, op.subject, op.session_id, role, digest)
+        if mac is not None:
+            found.append(tx.db.execute(tx.sql["forgotten_occurrences"], (mac,)).fetchone())
+    return sum(count for count, _ in found), max(top for _, top in found)
+
+
+def _next_occurrence(tx: Transaction, op: CaptureTurns, session: int, text: TurnText) -> int:
+    return occurrences(tx, op, session, *_key(text))[1] + 1
+
+
+def capture_mac(tx: Transaction, theme: str, subject: str, session_id: str, role: str, digest: str) -> str | None:
+    """Return the keyed hash of a capture key without its occurrence number, None without a key."""
+    return tx.key.digest("capture", theme, subject, session_id, role, digest)
+
+
+def restore_turn(tx: Transaction, turn: Turn) -> None:
+    """Make a retired turn live again at its position."""
+    session = tx.session(tx.scope(turn.theme, turn.subject), turn.session_id)
+    digest = bytes.fromhex(content_hash(turn.content))
+    if tx.db.execute(tx.sql["turn_by_capture"], (session, turn.role, digest, turn.occurrence)).fetchone():
+        top = tx.db.execute(tx.sql["live_occurrences"], (session, turn.role, digest)).fetchone()[1]
+        turn = replace(turn, occurrence=top + 1)
+    body = tx.analyser.turn_tokens(turn.content, turn.speaker, turn.occurred_at)
+    row = tx.insert_turn(turn, session, body, "")
+    tx.renew_context(row)
+    for number in tx.db.execute(tx.sql["beside"], (row,)).fetchone():
+        if number is not None:
+            tx.renew_context(number)
+
+
+def mark_injected(tx: Transaction, op: MarkInjected) -> Outcome:
+    """Note which rows stand in the prompt of a session."""
+    scope = tx.scope(op.theme, op.subject)
+    if op.reset:
+        tx.db.execute(tx.sql["reset_injected"], (scope, op.session_id))
+    for uid in op.uids:
+        tx.db.execute(tx.sql["mark_injected"], (scope, op.session_id, uid, op.at))
+    return Outcome(op_id=op.op_id, status="updated")
