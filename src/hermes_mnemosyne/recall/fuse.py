@@ -1,0 +1,59 @@
+"""Fusion: the scores of several legs into one, and the share of its neighbours that a turn gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hermes_mnemosyne.store.protocol import Candidate, Neighbours
+
+# Stands for a best score of zero: a word that every row holds.
+_LEAST = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """The candidates of one search, best first, and the weight of its opinion."""
+
+    name: str
+    candidates: Sequence[Candidate]
+    weight: float = 1.0
+
+
+def fuse(legs: Iterable[Leg]) -> dict[int, float]:
+    """Return one score of 0 to 1 per row: the weighted mean of each leg's scores relative to that leg's best.
+
+    A row that a leg did not return gets nothing from it; a leg that returned nothing has no weight.
+    """
+    heard = [leg for leg in legs if leg.candidates]
+    total = sum(leg.weight for leg in heard)
+    scores: dict[int, float] = {}
+    for leg in heard:
+        share = leg.weight / (total * max(leg.candidates[0].score, _LEAST))
+        for candidate in leg.candidates:
+            scores[candidate.id] = scores.get(candidate.id, 0.0) + share * max(candidate.score, 0.0)
+    return scores
+
+
+def merge(*searches: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates of searches that score alike as one list, best first, each row once with its best score."""
+    best: dict[int, float] = {}
+    for candidate in (candidate for search in searches for candidate in search):
+        best[candidate.id] = max(candidate.score, best.get(candidate.id, candidate.score))
+    return [Candidate(row, score) for row, score in sorted(best.items(), key=lambda found: (-found[1], found[0]))]
+
+
+def with_neighbours(scores: Mapping[int, float], beside: Mapping[int, Neighbours], bonus: float) -> dict[int, float]:
+    """Return the scores with `bonus` times each turn's score added to the turns beside it, also to those without a score."""
+    raised = dict(scores)
+    for row, neighbours in beside.items():
+        gift = bonus * scores.get(row, 0.0)
+        for other in (neighbours.previous, neighbours.next):
+            if other is not None and gift > 0:
+                raised[other] = raised.get(other, 0.0) + gift
+    return raised
+
+
+def ranked(scores: Mapping[int, float]) -> list[int]:
+    """Return the rows best first, ties by row number."""
+    return sorted(scores, key=lambda row: (-scores[row], row))

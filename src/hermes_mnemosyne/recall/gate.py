@@ -1,0 +1,77 @@
+"""Evidence that a row answers a query, independent of its rank, and the gate that demands enough of it."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hermes_mnemosyne.recall.analyse import QueryGroup
+
+# Rows that are assumed beside those of the store, so that a word of one of three memories still counts as a rare one.
+_PRIOR_ROWS = 300
+# A long message is judged by this many of its rarest words: no single memory holds a fair share of a page.
+_LONGEST = 6
+_SYMBOLIC_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a row holds of a query.
+
+    `share` (0 to 1) is the part of the weight of its words; `strength` the same, measured against the heaviest few words only;
+    `complete` tells that no word is missing.
+    """
+
+    share: float = 0.0
+    strength: float = 0.0
+    complete: bool = False
+
+
+def rarity(count: int, rows: int) -> float:
+    """Return the weight of a term that stands in `count` of `rows` rows: its inverse document frequency, never negative."""
+    total = max(rows, count) + _PRIOR_ROWS
+    return math.log(1.0 + (total - count + 0.5) / (count + 0.5))
+
+
+class Judge:
+    """Measures rows against the words of one query."""
+
+    def __init__(self, groups: Sequence[QueryGroup], counts: Mapping[str, int], rows: int) -> None:
+        """Weigh the words by `counts` of `rows`; an unknown one weighs most. Stop words count only when there is nothing else."""
+        judged = [group for group in groups if not group.stop] or list(groups)
+        self._groups = [(group, [rarity(counts.get(part, 0), rows) for part in group.parts]) for group in judged]
+        weights = [max(rarities) for _, rarities in self._groups]
+        self._total = sum(weights)
+        self._heaviest = sum(heapq.nlargest(_LONGEST, weights))
+
+    def evidence(self, held: Collection[str]) -> Evidence:
+        """Return the evidence of a row that holds the terms `held` in its own text."""
+        found, complete = 0.0, True
+        for group, rarities in self._groups:
+            covered = _coverage(group, rarities, held)
+            complete = complete and covered == 1.0
+            found += max(rarities) * covered
+        if not found:
+            return Evidence()
+        return Evidence(min(1.0, found / self._total), min(1.0, found / self._heaviest), complete)
+
+
+def _coverage(group: QueryGroup, rarities: Sequence[float], held: Collection[str]) -> float:
+    if any(whole in held for whole in group.wholes):
+        return 1.0
+    parts = [weight for part, weight in zip(group.parts, rarities, strict=True) if part in held]
+    share = 1.0 if len(parts) == len(rarities) else sum(parts) / sum(rarities)
+    return share * _SYMBOLIC_SHARE if group.symbolic else share
+
+
+def passing(rows: Sequence[int], evidence: Callable[[int], Evidence], threshold: float) -> list[int]:
+    """Return the rows that pass the strict gate, in their order.
+
+    The strongest must reach `threshold`, or nothing passes: the best of nothing is nothing. Then rows with half of it pass too.
+    """
+    strengths = {row: evidence(row).strength for row in rows}
+    if max(strengths.values(), default=0.0) < threshold:
+        return []
+    return [row for row in rows if strengths[row] >= threshold / 2]
