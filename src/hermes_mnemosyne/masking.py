@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_MAX_PASSES = 10
 _MASK = re.compile(r"\[masked:[a-z0-9-]+\]")
 
 
@@ -22,6 +23,16 @@ def mask(text: str) -> tuple[str, tuple[str, ...]]:
     connection strings, authorization and cookie headers, and values given to names such as `password`, `token` or `api_key`.
     """
     notes: list[str] = []
+    for _ in range(_MAX_PASSES):
+        before = text
+        text = _masked(text, notes)
+        # What a mask leaves beside itself can be a secret in its own right.
+        if text == before:
+            break
+    return text, tuple(dict.fromkeys(notes))
+
+
+def _masked(text: str, notes: list[str]) -> str:
     if "PRIVATE" in text or "Private-Lines" in text:
         text = _replace(text, _key_blocks(text), notes)
     # Of ordinary text only the long words can hold a token; looking for each beginning in those few is what keeps this cheap.
@@ -36,7 +47,7 @@ def mask(text: str) -> tuple[str, tuple[str, ...]]:
             lowered = _lowered(text)
     if any(part in lowered for part in _PARTS) or not (lowered.isascii() or all(word not in lowered for word in _FOREIGN)):
         text = _replace(text, _assignments(text, lowered), notes)
-    return text, tuple(dict.fromkeys(notes))
+    return text
 
 
 def mask_value(value: Any) -> tuple[Any, tuple[str, ...]]:
@@ -88,13 +99,18 @@ class _Find:
 
 
 def _replace(text: str, found: Iterator[_Find], notes: list[str]) -> str:
-    pieces, position = [], 0
+    """Put masks in place of what was found; an older mask is never cut, only swallowed whole or left alone."""
+    masks = [match.span() for match in _MASK.finditer(text)] if "[masked:" in text else []
+    pieces, position, near = [], 0, 0
     for find in found:
-        if find.start < position:
+        while near < len(masks) and masks[near][1] <= find.start:
+            near += 1
+        if find.start < position or (near < len(masks) and masks[near][0] <= find.start):
             continue
+        end = max([find.end, *(stop for start, stop in masks[near : near + 64] if start < find.end)])
         pieces += [text[position : find.start], f"[masked:{find.kind}]"]
         notes.append(f"masked:{find.kind}")
-        position = find.end
+        position = end
     if not pieces:
         return text
     return "".join(pieces) + text[position:]
