@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptance.harness.gateway import Gateway
-from tests.acceptance.harness.hosts import Home
+from tests.acceptance.harness.hosts import Call, Home
 from tests.acceptance.harness.model import ScriptedModel, call, lines, say
 
 SECRETS = {
@@ -76,8 +76,13 @@ def test_nothing_is_lost_when_the_server_is_killed_right_after_a_turn(hermes: Ho
 
 
 @pytest.mark.full
-@pytest.mark.timeout(3600)
-def test_nothing_is_lost_over_a_hundred_kills(hermes: Home) -> None:
+@pytest.mark.timeout(1800)
+def test_nothing_is_lost_over_two_hundred_kills_during_turns_and_notes(hermes: Home) -> None:
+    begin: Call = ("initialize_all", [], {"session_id": "s-1", "platform": "cli", "agent_workspace": "hermes"})
+    expected = []
     for number in range(100):
-        killed_after(hermes, number)
-    assert len(hermes.texts("entry")) == 100
+        text = f"Remember the turn with the number {number}: the harbour master of Bergen wears a green hat."
+        hermes.manage_until_killed("sync_turn:", begin, ("sync_all", [text, "ok"], {}), ("flush_pending", [], {"timeout": 30}))
+        hermes.manage_until_killed("on_memory_write:", begin, ("!on_memory_write", ["add", "memory", f"Note {number}"], {}))
+        expected += [text, f"Note {number}"]
+    assert sorted(row["content"] for row in hermes.rows()) == sorted(expected)

@@ -1,6 +1,6 @@
 """Run in the host's interpreter: `manage.py PLAN ANSWER` drives the loader and the memory manager, without an agent.
 
-The plan is JSON: `{"provider": NAME, "calls": [[METHOD, ARGUMENTS, KEYWORDS], ...]}`; the methods are those of the host's memory manager, and
+The plan is JSON: `{"provider": NAME, "kill": ..., "calls": [[METHOD, ARGUMENTS, KEYWORDS], ...]}`; `kill` is as in observe.py, the methods are those of the host's memory manager, and
 `!METHOD` those of the provider itself. The answer holds what the discovery lists, what each call returned or raised, and the hooks.
 """
 
@@ -28,7 +28,7 @@ def main() -> None:
 
     plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     seen: list[observe.Record] = []
-    observe.watch(seen.append)
+    observe.watch(seen.append, plan["kill"])
     discovered = [list(row) for row in plugins.memory.discover_memory_providers()]
     provider = plugins.memory.load_memory_provider(plan["provider"])
     manager = MemoryManager()

@@ -1,7 +1,7 @@
 """Run in the host's interpreter: watch every call that the host makes to its memory provider.
 
-As a module: `watch(record)`. As a script: `observe.py LOG KILL ARGUMENT...` is the command `hermes ARGUMENT...` that appends one
-JSON line to LOG when a hook has returned. With KILL `HOOK:TEXT` the process kills itself with SIGKILL the moment a call of HOOK
+As a module: `watch(record, kill)`. As a script: `observe.py LOG KILL ARGUMENT...` is the command `hermes ARGUMENT...` that appends
+one JSON line to LOG when a hook has returned. With KILL `HOOK:TEXT` the process kills itself with SIGKILL the moment a call of HOOK
 whose arguments hold TEXT has returned (`-` for none): no later instruction of the process runs.
 """
 
@@ -53,9 +53,16 @@ def _observed(name: str, hook: Callable[..., Any], record: Callable[[Record], No
     return inner
 
 
-def watch(record: Callable[[Record], None]) -> None:
-    """Call `record` after each hook of every provider that the host loads from now on."""
+def watch(record: Callable[[Record], None], kill: str = "-") -> None:
+    """Call `record` after each hook of every provider that the host loads from now on, and die after the one that `kill` names."""
     import plugins.memory
+
+    fatal, _, text = kill.partition(":")
+
+    def witness(seen: Record) -> None:
+        record(seen)
+        if seen["hook"] == fatal and text in encode([seen["args"], seen["kwargs"]]):
+            os.kill(os.getpid(), signal.SIGKILL)
 
     load = plugins.memory.load_memory_provider
 
@@ -65,7 +72,7 @@ def watch(record: Callable[[Record], None]) -> None:
         for name in HOOKS if provider is not None else ():
             hook = getattr(provider, name, None)
             if hook is not None:
-                setattr(provider, name, _observed(name, hook, record))
+                setattr(provider, name, _observed(name, hook, witness))
         return provider
 
     plugins.memory.load_memory_provider = loading
@@ -79,18 +86,15 @@ def encode(value: object) -> str:
 def main() -> None:
     """Run the host's command line under observation."""
     log, kill, *arguments = sys.argv[1:]
-    hook, _, text = kill.partition(":")
     lock = threading.Lock()
 
     def record(seen: Record) -> None:
         line = encode({**seen, "pid": os.getpid()})
         with lock, Path(log).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
-        if seen["hook"] == hook and text in encode([seen["args"], seen["kwargs"]]):
-            os.kill(os.getpid(), signal.SIGKILL)
 
     sys.path.pop(0)  # the folder of this script: the host shall find its own modules only
-    watch(record)
+    watch(record, kill)
     sys.argv = ["hermes", *arguments]
     from hermes_cli.main import main as hermes
 

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from typing import Any
 from scripts.environments import ROOT, Environment, ensure, host_environment
 
 DRIVERS = Path(__file__).resolve().parent.parent / "drivers"
+Call = tuple[str, list[Any], dict[str, Any]]  # a method, its arguments, its keywords
 PATIENCE = 120.0  # seconds that a process of the host gets
 
 
@@ -220,21 +222,28 @@ class Home:
         return [record for record in records if hook in (None, record["hook"])]
 
     def drive(self, driver: str, plan: Mapping[str, Any]) -> Any:
-        """Run a driver in the host's interpreter, and return its answer."""
+        """Run a driver in the host's interpreter, and return its answer, None when it was killed."""
         question, answer = self.path / "plan.json", self.path / "answer.json"
         question.write_text(json.dumps(plan), encoding="utf-8")
-        run([self.host.python, DRIVERS / f"{driver}.py", question, answer], self.environment, self.path)
-        return json.loads(answer.read_text(encoding="utf-8"))
+        done = attempt([self.host.python, DRIVERS / f"{driver}.py", question, answer], self.environment, self.path)
+        assert done.returncode in (0, -signal.SIGKILL), f"{driver} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return json.loads(answer.read_text(encoding="utf-8")) if done.returncode == 0 else None
 
     def converse(self, *sessions: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
         """Hold the sessions of an agent plan, one after the other, in one process."""
         answers: list[list[dict[str, Any]]] = self.drive("converse", {"url": self.model_url, "sessions": sessions})
         return answers
 
-    def manage(self, *calls: tuple[str, list[Any], dict[str, Any]]) -> dict[str, Any]:
+    def manage(self, *calls: Call) -> dict[str, Any]:
         """Call methods of the host's memory manager in one process."""
-        answer: dict[str, Any] = self.drive("manage", {"provider": self.provider, "calls": calls})
+        answer: dict[str, Any] = self.drive("manage", {"provider": self.provider, "kill": "-", "calls": calls})
         return answer
+
+    def manage_until_killed(self, kill: str, *calls: Call) -> None:
+        """Call methods of the host's memory manager in a process that dies right after the hook that `kill` names."""
+        assert self.drive("manage", {"provider": self.provider, "kill": kill, "calls": calls}) is None, (
+            "the process was not killed"
+        )
 
 
 def hooks(steps: list[dict[str, Any]], name: str | None = None) -> list[dict[str, Any]]:
