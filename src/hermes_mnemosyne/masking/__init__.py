@@ -1,0 +1,111 @@
+"""Masking: secrets are replaced before text is stored.
+
+A secret becomes `[masked:kind]`; what names it (the key, the user, the host) stays, so that the memory keeps its meaning. The work
+is linear in the length of the text: cheap substring checks decide which expressions run at all, and no expression can start
+twice inside one run of its own characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hermes_mnemosyne.masking.assignments import assignments, may_name, names_secret
+from hermes_mnemosyne.masking.found import MASK, Find, placeholder
+from hermes_mnemosyne.masking.shapes import SHAPES
+from hermes_mnemosyne.masking.tokens import SHORTEST_TOKEN, TOKENS, key_blocks
+
+__all__ = ["mask", "mask_value", "names_secret"]
+
+_MAX_PASSES = 10
+
+
+def mask(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return `text` with its secrets replaced, and one note `masked:<kind>` per kind found. Masking twice changes nothing more.
+
+    Found are keys and tokens of known services, JSON web tokens, private-key blocks (also cut ones), passwords in URLs and
+    connection strings, authorization and cookie headers, and values given to names such as `password`, `token` or `api_key`.
+    """
+    notes: list[str] = []
+    for _ in range(_MAX_PASSES):
+        before = text
+        text = _masked(text, notes)
+        # What a mask leaves beside itself can be a secret in its own right.
+        if text == before:
+            break
+    return text, tuple(dict.fromkeys(notes))
+
+
+def _masked(text: str, notes: list[str]) -> str:
+    if "PRIVATE" in text or "Private-Lines" in text:
+        text = _replace(text, key_blocks(text), notes)
+    # Of ordinary text only the long words can hold a token; looking for each beginning in those few is what keeps this cheap.
+    if words := " ".join([word for word in text.split() if len(word) >= SHORTEST_TOKEN]):
+        for token in TOKENS:
+            if token.trigger in words:
+                text = _replace(text, token.find(text), notes)
+    lowered = _lowered(text)
+    for trigger, find in SHAPES:
+        if trigger in lowered:
+            text = _replace(text, find(text), notes)
+            lowered = _lowered(text)
+    if may_name(lowered):
+        text = _replace(text, assignments(text, lowered), notes)
+    return text
+
+
+def mask_value(value: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return a JSON value with the secrets of its texts and keys replaced, and notes as `mask` gives them.
+
+    What stands under a key whose name says that it is secret is replaced as a whole, except booleans and null.
+    """
+    notes: list[str] = []
+    return _masked_value(value, notes, secret=False), tuple(dict.fromkeys(notes))
+
+
+def _masked_value(value: Any, notes: list[str], *, secret: bool) -> Any:
+    if isinstance(value, str):
+        if secret and value.strip() and not placeholder(value.strip()):
+            notes.append("masked:secret")
+            return "[masked:secret]"
+        masked, found = mask(value)
+        notes.extend(found)
+        return masked
+    if isinstance(value, Mapping):
+        result: dict[str, Any] = {}
+        for key, item in value.items():
+            name, found = mask(str(key))
+            notes.extend(found)
+            while name in result:
+                name += "+"
+            result[name] = _masked_value(item, notes, secret=secret or names_secret(str(key)))
+        return result
+    if isinstance(value, list | tuple):
+        return [_masked_value(item, notes, secret=secret) for item in value]
+    if secret and isinstance(value, int | float) and not isinstance(value, bool):
+        notes.append("masked:secret")
+        return "[masked:secret]"
+    return value
+
+
+def _replace(text: str, found: Iterator[Find], notes: list[str]) -> str:
+    """Put masks in place of what was found; an older mask is never cut, only swallowed whole or left alone."""
+    masks = [match.span() for match in MASK.finditer(text)] if "[masked:" in text else []
+    pieces, position, near = [], 0, 0
+    for find in found:
+        while near < len(masks) and masks[near][1] <= find.start:
+            near += 1
+        if find.start < position or (near < len(masks) and masks[near][0] <= find.start):
+            continue
+        end = max([find.end, *(stop for start, stop in masks[near : near + 64] if start < find.end)])
+        pieces += [text[position : find.start], f"[masked:{find.kind}]"]
+        notes.append(f"masked:{find.kind}")
+        position = end
+    if not pieces:
+        return text
+    return "".join(pieces) + text[position:]
+
+
+def _lowered(text: str) -> str:
+    # U+0130 is the one character that grows; positions must agree with those of `text`.
+    return text.replace("\u0130", "I").lower()

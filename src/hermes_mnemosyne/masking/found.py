@@ -1,0 +1,57 @@
+"""What a finder reports, and what a value must look like to be a secret."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MASK = re.compile(r"\[masked:[a-z0-9-]+\]")
+_HOLLOW = re.compile(
+    r"[*\u2022xX.#_\u2026-]{2,}|[$%]?\(.*\)s?|[$%@]?[A-Za-z_]*\{.*\}|<.*>|\[.*\]|%(?:[sr]|[A-Z_]+%)"
+    r"|\$(?:[A-Z_][A-Z0-9_]*|[a-z_]*(?:pass|pwd|secret|token|key)[a-z_]*)",
+    re.DOTALL,
+)
+_HOLLOW_WORDS = (
+    "none null nil undefined true false yes no empty unset required optional missing invalid wrong unknown hidden redacted masked "
+    "removed str string text int bool bytes any optional[str] changed expired reset rotated stored saved encrypted hashed here "
+    "there below above the a an it this that never always not only is was to in on for of and or with from by per ask see use "
+    "password passwd secret token key value changeme todo tbd n/a"
+)
+_WORDS = frozenset(_HOLLOW_WORDS.split())
+_MIN_STRONG, MIN_PIN, _MIN_OPAQUE, _LONG = 6, 4, 8, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A secret at `start` to `end` of a text."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def placeholder(value: str) -> bool:
+    """Tell whether a value only stands for a secret: masked already, starred out, a variable, an empty word."""
+    return MASK.match(value) is not None or _HOLLOW.fullmatch(value) is not None or value.lower() in _WORDS
+
+
+def classes(value: str) -> tuple[bool, bool, bool, bool]:
+    """Tell whether a value holds lower-case letters, upper-case letters, digits, and signs that are rare inside words."""
+    return (
+        any(character.islower() for character in value),
+        any(character.isupper() for character in value),
+        any(character.isdigit() for character in value),
+        any(not character.isalnum() and character not in "-_.,:;/()" for character in value),
+    )
+
+
+def strong(value: str) -> bool:
+    """Tell whether a bare value looks chosen at random or against guessing: letters with digits, or many kinds of characters."""
+    lower, upper, digit, special = classes(value)
+    return len(value) >= _MIN_STRONG and (((lower or upper) and digit) or (lower + upper + digit + special >= 3))  # noqa: PLR2004
+
+
+def opaque(value: str) -> bool:
+    """Tell whether a value reads like a credential of a header and not like a word."""
+    lower, upper, digit, _ = classes(value)
+    return len(value) >= _MIN_OPAQUE and (digit or (lower and upper) or len(value) >= _LONG)

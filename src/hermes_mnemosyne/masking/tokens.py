@@ -1,0 +1,121 @@
+"""Secrets that are known by their own form: tokens of services, and private keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hermes_mnemosyne.masking.found import Find
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    trigger: str
+    pattern: re.Pattern[str]
+    digit: bool
+
+    def find(self, text: str) -> Iterator[Find]:
+        for match in self.pattern.finditer(text):
+            if not self.digit or any(character.isdigit() for character in match.group()):
+                yield Find(match.start(), match.end(), self.kind)
+
+
+def _token(kind: str, trigger: str, body: str, *, head: str | None = None, digit: bool = True) -> _Token:
+    # Nothing that the body may hold can stand before a match: so a long run is read once, not once per place in it. A literal
+    # beginning lets the engine skip to it, hence the look-back after it.
+    literal = re.escape(trigger)
+    start = f"(?<![A-Za-z0-9_-]){head}" if head else f"{literal}(?<![A-Za-z0-9_-]{literal})"
+    return _Token(kind, trigger, re.compile(start + body), digit)
+
+
+SHORTEST_TOKEN = 16
+_W = "[A-Za-z0-9]"
+_B = "[A-Za-z0-9_-]"
+TOKENS: tuple[_Token, ...] = (
+    _token("aws-key", "AKIA", f"[A-Z0-9]{{16}}(?!{_W})", digit=False),
+    _token("aws-key", "ASIA", f"[A-Z0-9]{{16}}(?!{_W})"),
+    *(_token("github-token", f"gh{letter}_", f"{_W}{{20,}}+") for letter in "pousr"),
+    _token("github-token", "github_pat_", f"{_B}{{20,}}+"),
+    *(
+        _token("gitlab-token", f"gl{name}-", f"{_B}{{16,}}+")
+        for name in ("pat", "oas", "dt", "rt", "cbt", "ptt", "ft", "imt", "agent", "soat", "ffct")
+    ),
+    _token("slack-token", "xox", f"[a-z](?:\\.xox[a-z])?-{_B}{{12,}}+"),
+    _token("slack-token", "xapp-", f"{_B}{{20,}}+"),
+    _token("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}+"),
+    _token("api-key", "sk-", f"{_B}{{16,}}+"),
+    _token("stripe-key", "k_live_", f"{_W}{{10,}}+", head="[spr]k_live_", digit=False),
+    _token("stripe-key", "k_test_", f"{_W}{{10,}}+", head="[spr]k_test_", digit=False),
+    _token("webhook-secret", "whsec_", "[A-Za-z0-9+/=_-]{16,}+", digit=False),
+    _token("google-key", "AIza", f"{_B}{{30,}}+", digit=False),
+    _token("google-token", "ya29.", f"{_B}{{20,}}+"),
+    _token("google-secret", "GOCSPX-", f"{_B}{{20,}}+", digit=False),
+    _token("npm-token", "npm_", f"{_W}{{30,}}+"),
+    _token("pypi-token", "pypi-", f"{_B}{{40,}}+"),
+    _token("jwt", "eyJ", rf"{_B}{{8,}}+(?:\.{_B}*+){{1,4}}", digit=False),
+    _token("telegram-token", ":AA", f":AA{_B}{{30,}}+", head="[0-9]{6,12}"),
+    _token("sendgrid-key", "SG.", rf"{_B}{{16,}}+\.{_B}{{16,}}+", digit=False),
+    _token("huggingface-token", "hf_", f"{_W}{{30,}}+", digit=False),
+    _token("api-key", "gsk_", f"{_W}{{30,}}+"),
+    _token("api-key", "r8_", f"{_W}{{30,}}+"),
+    _token("api-key", "xai-", f"{_B}{{40,}}+"),
+    _token("api-key", "pplx-", f"{_W}{{30,}}+"),
+    _token("api-key", "nvapi-", f"{_B}{{40,}}+"),
+    _token("api-key", "PMAK-", f"{_B}{{30,}}+"),
+    _token("api-key", "lin_api_", f"{_W}{{30,}}+"),
+    _token("api-key", "ntn_", f"{_W}{{30,}}+"),
+    _token("api-key", "secret_", f"{_W}{{32,}}+"),
+    _token("api-key", "dapi", "[0-9a-f]{32}(?![0-9A-Za-z])"),
+    _token("api-key", "key-", "[0-9a-f]{32}(?![0-9A-Za-z])"),
+    _token("api-key", "figd_", f"{_B}{{30,}}+"),
+    _token("api-key", "ATATT3", "[A-Za-z0-9_=-]{50,}+"),
+    _token("api-key", "sbp_", "[0-9a-f]{40}(?![0-9A-Za-z])"),
+    _token("api-key", "pscale_", f"(?:tkn|pw|oauth)_{_B}{{30,}}+"),
+    _token("digitalocean-token", "_v1_", "[0-9a-f]{64}(?![0-9A-Za-z])", head="do[opr]_v1_"),
+    _token("shopify-token", "shp", "(?:at|ca|pa|ss)_[0-9a-fA-F]{32}(?![0-9A-Za-z])"),
+    _token("square-token", "sq0", f"(?:atp|csp)-{_B}{{20,}}+"),
+    *(_token("vault-token", f"hv{letter}.", f"{_B}{{20,}}+") for letter in "sbr"),
+    _token("tailscale-key", "tskey-", f"{_B}{{16,}}+"),
+    _token("docker-token", "dckr_pat_", f"{_B}{{20,}}+", digit=False),
+    _token("grafana-token", "glsa_", f"{_B}{{20,}}+"),
+    _token("sentry-token", "sntry", "[su]_[A-Za-z0-9_=+/-]{30,}+"),
+    _token("age-key", "AGE-SECRET-KEY-1", "[A-Z0-9]{30,}+", digit=False),
+)  # fmt: skip
+
+
+# -- private keys ----------------------------------------------------------------------------------------------------------------
+
+_MARK = re.compile(r"-{4,5} ?(BEGIN|END) ((?:[A-Z0-9]+ ){0,4})PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_BODY_AFTER = re.compile(
+    r"(?:\\[nr]|[ \t>|#*]*\r?\n[ \t>|#*]*(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash|Subject|X-[A-Za-z-]+): [^\n]*+|[A-Za-z0-9+/=\\]{16,}+"
+    r"|[A-Za-z0-9+/]*+=[A-Za-z0-9+/=]*+(?=\s|\Z)|(?=\r?\n))|[A-Za-z0-9+/=]{16,}+| (?=[A-Za-z0-9+/=]{40}))*+"
+)
+_BODY_BEFORE = re.compile(
+    r"(?:[A-Za-z0-9+/=]{40,}+(?:\\[nr]|[ \t>|]|\r?\n)*+)+(?:[A-Za-z0-9+/=]{1,40}+(?:\\[nr]|[ \t>|]|\r?\n)*+)?\Z"
+)
+_BEFORE_WINDOW = 20_000
+_PUTTY = re.compile(r"Private-Lines: *[0-9]+\s+((?:\s*[A-Za-z0-9+/=]{8,}+(?![^\s]))++(?:\s+Private-(?:MAC|Hash): *[0-9a-f]+)?)")
+
+
+def key_blocks(text: str) -> Iterator[Find]:
+    """Yield private keys (PEM, OpenSSH, PGP, PuTTY), also where the beginning or the end is missing."""
+    marks = list(_MARK.finditer(text))
+    found = [Find(match.start(1), match.end(1), "private-key") for match in _PUTTY.finditer(text)]
+    previous_end = 0
+    for index, mark in enumerate(marks):
+        following = marks[index + 1] if index + 1 < len(marks) else None
+        if mark[1] == "END":
+            if index == 0 or marks[index - 1][1] == "END":
+                window = text[max(previous_end, mark.start() - _BEFORE_WINDOW) : mark.start()]
+                if body := _BODY_BEFORE.search(window):
+                    found.append(Find(mark.start() - len(window) + body.start(), mark.end(), "private-key"))
+        elif following is not None and following[1] == "END":
+            found.append(Find(mark.start(), following.end(), "private-key"))
+        else:
+            tail = _BODY_AFTER.match(text, mark.end())
+            if tail is not None and tail.group().strip():
+                found.append(Find(mark.start(), tail.start() + len(tail.group().rstrip()), "private-key"))
+        previous_end = mark.end()
+    return iter(sorted(found, key=lambda find: find.start))
