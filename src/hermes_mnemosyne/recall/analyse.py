@@ -249,7 +249,7 @@ def _head_and_tail(found: Sequence[Compound], limit: int) -> tuple[list[Compound
     left, right = 0, len(found) - 1
     while left <= right and limit > 0:
         index = left if len(chosen) % 2 == 0 else right
-        chosen[index] = found[index].shortened(limit)
+        chosen[index] = found[index].shortened((limit + 1) // 2)
         limit -= chosen[index].asked
         left, right = (left + 1, right) if index == left else (left, right - 1)
     return [chosen[index] for index in sorted(chosen)], True

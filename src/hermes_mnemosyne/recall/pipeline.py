@@ -99,7 +99,7 @@ class Recaller:
         judge = Judge(asked.groups, plan.counts, rows)
         order = self._order(found, asked, judge, where, now, query.limit)
         if query.strict:
-            order = passing(order[: query.limit + _SPARE], found.evidence.__getitem__, self._options.gate)
+            order = passing(order[: query.limit], found.evidence.__getitem__, self._options.gate)
         hits = [self._hit(row, found, explain=query.explain) for row in order]
         packed, left_out = pack(hits, query.limit, budget_of(query.budget_chars, query.budget_tokens))
         flags = {"bounded": plan.bounded, "cut-query": asked.cut or plan.shortened, "cut-budget": left_out}
