@@ -71,3 +71,8 @@ class HybridClock:
     def renew_lock(self) -> None:
         """Replace the lock in a forked child, where its holder may not exist."""
         self._lock = threading.Lock()
+
+    def adopt(self, replica: str, last: str = "") -> None:
+        """Go on as the clock of another replica, after its stamp `last`."""
+        self.replica = replica
+        self.observe(last)

@@ -20,6 +20,7 @@ ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
 VISIBILITIES: tuple[Visibility, ...] = ("synced", "local")
 DEFAULT_THEME = "hermes"
 ALL_THEMES = "*"
+"""The reach of an operator's door on one's own store: every theme and every subject."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

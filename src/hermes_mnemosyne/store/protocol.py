@@ -38,14 +38,26 @@ class ContentKey(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The rows a caller may see. `themes` None is every theme, `subject` None every subject, `""` rows without one."""
+    """The rows a caller may see.
+
+    `themes` None is every theme but the `hidden` ones; `subject` None is every subject, `""` rows without one. Themes are the same
+    whatever their case.
+    """
 
     themes: frozenset[str] | None
     subject: str | None = ""
+    hidden: frozenset[str] = frozenset()
+
+    def admits(self, theme: str) -> bool:
+        """Tell whether a theme is within reach."""
+        name = theme.casefold()
+        if any(name == other.casefold() for other in self.hidden):
+            return False
+        return self.themes is None or any(name == other.casefold() for other in self.themes)
 
     def covers(self, theme: str, subject: str) -> bool:
         """Tell whether a row of this theme and subject is within reach."""
-        return (self.themes is None or theme in self.themes) and (self.subject is None or subject == self.subject)
+        return (self.subject is None or subject == self.subject) and self.admits(theme)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

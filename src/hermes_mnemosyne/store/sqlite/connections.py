@@ -108,13 +108,17 @@ class Connections:
                 yield db
         finally:
             with pool:
-                if db is None:
-                    self._opened -= 1
-                elif self._closed:
-                    db.close()
-                else:
-                    self._free.append(db)
+                self._take_back(db)
                 pool.notify()
+
+    def _take_back(self, db: sqlite3.Connection | None) -> None:
+        if db is None:
+            self._opened -= 1
+        elif self._closed:
+            db.close()
+            self._opened -= 1
+        else:
+            self._free.append(db)
 
     def _may_lend(self) -> bool:
         return self._closed or (not self._forking and (bool(self._free) or self._opened < self._readers))

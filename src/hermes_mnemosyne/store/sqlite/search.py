@@ -32,8 +32,10 @@ class Scopes:
         else:
             folded = json.dumps(sorted({theme.casefold() for theme in reach.themes}))
             rows = db.execute(sql["scopes_of"], (reach.subject, folded)).fetchall()
+        if reach.hidden:
+            rows = [row for row in rows if reach.admits(row[1])]
         self.rows = rows
-        self.everything = reach.themes is None and reach.subject is None
+        self.everything = reach.themes is None and reach.subject is None and not reach.hidden
 
     def ids(self) -> list[int]:
         """Return the scope numbers."""

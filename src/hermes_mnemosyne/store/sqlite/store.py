@@ -53,18 +53,19 @@ class SqliteStore:
         *,
         durability: str = "normal",
         readers: int = 4,
+        wait: float = 5.0,
     ) -> None:
         """Open the file, made with its directory (modes 0600 and 0700) when it is missing, and apply missing migrations.
 
         Raises ForeignFile for a file of another program, SchemaMismatch for one of a newer release, StoreUnavailable for a
-        network file system or a file that cannot be written, StoreBusy.
+        network file system or a file that cannot be written, StoreBusy when a lock is not free within `wait` seconds.
         """
         self.path = Path(path).absolute()
         self._analyser = analyser
         self._key = key
         self._connections = Connections(self.path, durability=durability, readers=readers)
         self._counts = search.TermCounts()
-        self._prepare()
+        self._prepare(wait)
         with self._connections.reading() as db:
             self._replica: str = db.execute(statements("read")["meta"], ("replica",)).fetchone()[0]
             self._old_index = db.execute(statements("read")["meta"], ("analyser",)).fetchone()[0] != str(analyser.version)
@@ -72,7 +73,7 @@ class SqliteStore:
 
     # -- opening -----------------------------------------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
+    def _prepare(self, wait: float) -> None:
         try:
             paths.secure_directory(self.path.parent)
             if paths.is_network_filesystem(self.path.parent):
@@ -86,13 +87,13 @@ class SqliteStore:
                 paths.secure_file(self.path)
         except OSError as error:
             raise StoreUnavailable(f"{self.path}: {error.strerror or error}; choose another place with --db") from error
-        self._use_log()
+        self._use_log(wait)
         with self._connections.reading() as db:
             fresh = migrate.pending(db)
             if not fresh:
                 migrate.verify(db)
         if fresh:
-            with self._connections.writing(_OPEN_WAIT) as db:
+            with self._connections.writing(wait) as db:
                 migrate.migrate(db)
                 db.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
                 for name, value in (("replica", secrets.token_hex(8)), ("analyser", str(self._analyser.version))):
@@ -115,12 +116,12 @@ class SqliteStore:
                 f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db, or import it"
             )
 
-    def _use_log(self) -> None:
+    def _use_log(self, wait: float) -> None:
         """Switch to the write-ahead log; SQLite does not wait for a lock there, so several first openers take turns."""
-        deadline = time.monotonic() + _OPEN_WAIT
+        deadline = time.monotonic() + wait
         while True:
             try:
-                with self._connections.maintaining(_OPEN_WAIT) as db:
+                with self._connections.maintaining(wait) as db:
                     mode: str = db.execute("PRAGMA journal_mode").fetchone()[0]
                     if mode != "wal":
                         mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -164,7 +165,7 @@ class SqliteStore:
                     value = turn_value(row)
                 else:
                     continue
-                return value if _covers(reach, value.theme, value.subject) else None
+                return value if reach.covers(value.theme, value.subject) else None
         return None
 
     def state(self, uid: str, reach: Reach) -> str:
@@ -174,7 +175,7 @@ class SqliteStore:
         with self._connections.reading() as db:
             alias = db.execute(statements("read")["alias"], (uid,)).fetchone()
             row = db.execute(statements("read")["grave"], (alias[0] if alias else uid,)).fetchone()
-        return row[2] if row and _covers(reach, row[0], row[1]) else "unknown"
+        return row[2] if row and reach.covers(row[0], row[1]) else "unknown"
 
     def load(self, ids: Sequence[int]) -> dict[int, Entry | Turn]:
         """Return live rows by row number."""
@@ -207,7 +208,7 @@ class SqliteStore:
         changes = []
         for name, action, at, clock, text in rows:
             before = json.loads(text)
-            if _covers(reach, before.get("theme", ""), before.get("subject", "")):
+            if reach.covers(before.get("theme", ""), before.get("subject", "")):
                 changes.append(Change(uid=name, action=action, at=at, clock=clock, before=before))
         return changes
 
@@ -347,6 +348,11 @@ class SqliteStore:
         with self._connections.writing(_OPEN_WAIT) as db:
             db.execute(statements("upkeep")["save_meta"], (key, value))
 
+    def set_meta_once(self, key: str, value: str) -> None:
+        """Record a shared value unless there is one already."""
+        with self._connections.writing(_OPEN_WAIT) as db:
+            db.execute(statements("upkeep")["save_meta_once"], (key, value))
+
     def stats(self) -> dict[str, Any]:
         """Return figures for `stats` and `doctor`."""
         sql = statements("read")
@@ -380,12 +386,6 @@ class SqliteStore:
     def abandon(self) -> None:
         """Begin anew in a forked child."""
         self._connections.abandon()
-
-
-def _covers(reach: Reach, theme: str, subject: str) -> bool:
-    themes = reach.themes
-    within = themes is None or theme.casefold() in {name.casefold() for name in themes}
-    return within and (reach.subject is None or subject == reach.subject)
 
 
 def _total(parts: list[Counts]) -> Counts:

@@ -56,3 +56,6 @@ DELETE FROM applied_ops WHERE at < ?
 
 -- name: prune_injected
 DELETE FROM injected WHERE at < ?
+
+-- name: save_meta_once
+INSERT OR IGNORE INTO meta VALUES (?, ?)

@@ -1,0 +1,277 @@
+"""The engine of one store in one process: what all memories on it share, and the write path.
+
+Everything that is expensive lives here once per process and store: connections, caches, the spool, the worker. Providers and
+commands hold a `Memory`, a cheap view.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hermes_mnemosyne import forks
+from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreCorrupt, StoreFull, StoreUnavailable
+from hermes_mnemosyne.cancelling import eraser
+from hermes_mnemosyne.clock import HybridClock
+from hermes_mnemosyne.keys import SubjectKey
+from hermes_mnemosyne.pending import overlay_of
+from hermes_mnemosyne.recall.analyse import TextAnalyser
+from hermes_mnemosyne.recall.boosts import Boosts
+from hermes_mnemosyne.recall.overlay import Overlay
+from hermes_mnemosyne.recall.pipeline import Recaller, RecallOptions
+from hermes_mnemosyne.settings import Settings
+from hermes_mnemosyne.spool import DrainReport, Spool
+from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
+from hermes_mnemosyne.store.protocol import Reach
+from hermes_mnemosyne.store.sqlite.store import SqliteStore
+from hermes_mnemosyne.text import content_hash
+from hermes_mnemosyne.worker import Worker
+
+_log = logging.getLogger(__name__)
+HOOK_WAIT = 0.01
+_DRAIN_WAIT = 0.25
+_UPKEEP_STEP = 1.0
+_OVERLAID = 2000
+_PAUSE = 0.02
+
+
+class Engine:
+    """One store in one process. Safe from any thread, after a fork, and beside other processes."""
+
+    def __init__(self, path: Path, settings: Settings, *, create: bool = True) -> None:
+        """Name the file; nothing is opened before it is needed. With `create` false a missing file is an error then."""
+        self.path = path
+        self.settings = settings
+        self.key = SubjectKey(path.with_name(f"{path.stem}.key"))
+        self.spool = Spool(path.with_name(f"{path.stem}.spool.db"), max_bytes=settings.spool_max_bytes)
+        self.analyser = TextAnalyser()
+        self.counters: Counter[str] = Counter()
+        self._create = create
+        self._opening = threading.Lock()
+        self._store: SqliteStore | None = None
+        self._recaller: Recaller | None = None
+        # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
+        self.clock = HybridClock(secrets.token_hex(8))
+        self._worker = Worker(self._work, name="mnemosyne-worker")
+        forks.guard(self)
+
+    # -- opening -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> SqliteStore:
+        """The store, opened now if it was not.
+
+        Raises ForeignFile, SchemaMismatch, StoreUnavailable, StoreBusy.
+        """
+        return self._store or self._open(self.settings.busy_timeout)
+
+    def _open(self, wait: float) -> SqliteStore:
+        if not self._opening.acquire(timeout=wait):
+            raise StoreBusy(f"{self.path} is being opened; try again")
+        try:
+            if self._store is None:
+                if not self._create and not self.path.exists():
+                    raise StoreUnavailable(f"there is no database {self.path}: name one with --db, or store something first")
+                store = SqliteStore(
+                    self.path,
+                    self.analyser,
+                    self.key,
+                    durability=self.settings.durability,
+                    readers=self.settings.reader_connections,
+                    wait=wait,
+                )
+                expected = store.meta("subject_key")
+                if expected:
+                    self.key.expect(expected)
+                self.clock.adopt(store.replica, store.last_clock())
+                self._store = store
+            return self._store
+        finally:
+            self._opening.release()
+
+    @property
+    def recaller(self) -> Recaller:
+        """The read path over the store."""
+        if self._recaller is None:
+            boosts = Boosts(half_life_days=self.settings.recency_half_life_days)
+            self._recaller = Recaller(self.store, self.analyser, RecallOptions(boosts=boosts))
+        return self._recaller
+
+    def bind_key(self) -> bool:
+        """Make the subject key if the store has none yet and record its check value; tell whether there is a usable key."""
+        store = self.store
+        if store.meta("subject_key") is None:
+            value = self.key.check_value()
+            if value is None:
+                return False
+            store.set_meta_once("subject_key", value)
+        expected = store.meta("subject_key")
+        self.key.expect(expected)
+        return self.key.load(create=False)
+
+    # -- writing -----------------------------------------------------------------------------------------------------------------
+
+    def submit(self, ops: Sequence[Operation], *, hook: bool) -> list[Outcome]:
+        """Write operations: hooks at once or into the spool, others directly after what waits in the spool of their theme.
+
+        Raises StoreBusy after `busy_timeout` (not for hooks), StoreFull when the spool has no room, StoreCorrupt, ForeignFile.
+        """
+        if not ops:
+            return []
+        if hook:
+            return self._submit_hook(ops)
+        if not self.spool.is_empty():
+            self.drain(wait=self.settings.busy_timeout, theme=ops[0].theme)
+        try:
+            store = self.store
+            if any(isinstance(op, Forget) for op in ops):
+                self.bind_key()
+            self._cancel_queued(ops)
+            outcomes = store.apply(ops, wait=self.settings.busy_timeout)
+        except ForeignFile:
+            raise
+        except StoreUnavailable as error:
+            if not self._create or not self.path.exists():
+                raise
+            _log.warning("the store is away, writes are queued: %s", error)
+            return self._enqueue(ops)
+        self._count(outcomes)
+        return outcomes
+
+    def _submit_hook(self, ops: Sequence[Operation]) -> list[Outcome]:
+        until = time.monotonic() + HOOK_WAIT
+        if self.spool.is_empty():
+            try:
+                store = self._store or self._open(HOOK_WAIT)
+                outcomes = store.apply(ops, wait=max(0.0, until - time.monotonic()))
+            except StoreBusy:
+                self.counters["hook_spooled"] += 1
+            except (StoreUnavailable, StoreFull, StoreCorrupt) as error:
+                if isinstance(error, ForeignFile):
+                    raise
+                self.counters["store_away"] += 1
+                _log.warning("the store cannot be written, the write is queued: %s", error)
+            else:
+                self._count(outcomes)
+                return outcomes
+        return self._enqueue(ops)
+
+    def _enqueue(self, ops: Sequence[Operation]) -> list[Outcome]:
+        try:
+            self.spool.append([replace(op, spooled=True) for op in ops])
+        except (StoreFull, StoreBusy):
+            self.counters["refused"] += len(ops)
+            raise
+        self.counters["spooled"] += len(ops)
+        self.wake()
+        return [Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="queued") for op in ops]
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            self.counters[outcome.status] += 1
+            if outcome.status == "forgotten":
+                self.wake()
+
+    def _cancel_queued(self, ops: Sequence[Operation]) -> None:
+        """Take forgotten texts out of the spool before the store forgets them, so that no drain can bring them back."""
+        if self.spool.is_empty() and not self.spool.quarantined():
+            return
+        everything = Reach(None, None)
+        for op in ops:
+            if isinstance(op, Forget):
+                row = self.store.read(op.uid, everything)
+                texts = [str(change.before.get("content", "")) for change in self.store.history(op.uid, everything)]
+                if row is not None:
+                    texts.append(row.content)
+                uids = frozenset({op.uid, *([row.uid] if row else [])})
+                digests = frozenset(content_hash(text) for text in texts if text)
+                self.spool.cancel(eraser(op.theme, op.subject, uids, digests))
+
+    # -- draining ----------------------------------------------------------------------------------------------------------------
+
+    def drain(self, *, wait: float = _DRAIN_WAIT, theme: str | None = None, until: float | None = None) -> DrainReport:
+        """Write what waits in the spool (of `theme`); `wait` bounds the wait for the write lock."""
+        report = self.spool.drain(lambda ops: self._open(wait).apply(ops, wait=wait), theme=theme, until=until)
+        self.counters["drained"] += report.applied
+        self.counters["quarantined"] += report.quarantined
+        return report
+
+    def overlay(self, reach: Reach) -> Overlay:
+        """Return what a recall must see of the spool, after an attempt to drain it."""
+        if self.spool.is_empty():
+            return Overlay()
+        self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
+        ops = self.spool.pending(limit=_OVERLAID)
+        return overlay_of(ops, self.store, reach) if ops else Overlay()
+
+    # -- background --------------------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Let the worker see what is due."""
+        self._worker.wake()
+
+    def _work(self) -> bool:
+        """Do due work; True when nothing is left."""
+        done = True
+        if not self.spool.is_empty():
+            try:
+                report = self.drain(wait=_DRAIN_WAIT)
+            except StoreUnavailable as error:
+                _log.warning("the spool waits: %s", error)
+                return False
+            done = not report.left
+        try:
+            return self.store.upkeep(seconds=_UPKEEP_STEP) and done
+        except (StoreBusy, StoreUnavailable, StoreFull):
+            return False
+
+    def finish(self, seconds: float) -> bool:
+        """Do due work now, as a one-shot command does before it exits; True when nothing is left."""
+        until = time.monotonic() + seconds
+        while not self._work_quietly():
+            if time.monotonic() > until:
+                return False
+            time.sleep(_PAUSE)
+        return True
+
+    def _work_quietly(self) -> bool:
+        if self._store is None and self.spool.is_empty():
+            return True
+        try:
+            return self._work()
+        except StoreUnavailable:
+            return True
+
+    def figures(self) -> dict[str, Any]:
+        """Return what this process has counted, for stats and metrics."""
+        return {**self.counters, "worker_failures": self._worker.failures}
+
+    def before_fork(self) -> None:
+        """Nothing: the connections guard themselves."""
+
+    def after_fork(self) -> None:
+        """Nothing: the connections guard themselves."""
+
+    def abandon(self) -> None:
+        """Renew what a forked child cannot use: locks whose holders are not there, and the worker."""
+        self._opening = threading.Lock()
+        self.clock.renew_lock()
+        self._worker.renew()
+
+    def close(self, *, seconds: float = 2.0) -> None:
+        """Stop the worker, finish what fits into `seconds`, close every connection."""
+        self._worker.stop(timeout=seconds)
+        if self._store is not None:
+            try:
+                self.finish(seconds)
+            except (StoreBusy, StoreCorrupt, StoreFull) as error:
+                _log.warning("left for the next start: %s", error)
+            self._store.close()
+        self.spool.close()

@@ -1,0 +1,422 @@
+"""Memory: the public interface. A cheap view of a store through a theme, a subject and a reach."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypedDict, TypeVar, Unpack
+
+from hermes_mnemosyne import identity, registry
+from hermes_mnemosyne import settings as settings_module
+from hermes_mnemosyne._errors import InvalidInput, NotFound
+from hermes_mnemosyne.clock import now_text, uuid7
+from hermes_mnemosyne.core import Engine
+from hermes_mnemosyne.drafts import EntryChanges, EntryFields, TurnFields, cleaned, draft_of, entry_changes, turn_of
+from hermes_mnemosyne.masking import mask, mask_value
+from hermes_mnemosyne.settings import Settings
+from hermes_mnemosyne.store.operations import (
+    AddEntry,
+    CaptureTurns,
+    EditEntry,
+    Forget,
+    MergeRecord,
+    Operation,
+    Outcome,
+    Retire,
+    Undo,
+)
+from hermes_mnemosyne.store.protocol import Counts, Filter, Reach
+from hermes_mnemosyne.text import storable, storable_value
+from hermes_mnemosyne.times import parse_when
+from hermes_mnemosyne.values import (
+    ALL_THEMES,
+    DEFAULT_THEME,
+    Change,
+    Entry,
+    Kind,
+    Origin,
+    RecallQuery,
+    RecallResult,
+    Receipt,
+    Target,
+    Turn,
+)
+
+_MERGED_AT_ONCE = 200
+_CONTACT_BUCKETS = frozenset({identity.DM_BUCKET, identity.GROUP_BUCKET})
+_Op = TypeVar("_Op", bound=Operation)
+
+
+class RecallOptions(TypedDict, total=False):
+    """The fields of RecallQuery besides its text."""
+
+    limit: int
+    kinds: tuple[Kind, ...]
+    target: Target | None
+    themes: tuple[str, ...] | None
+    session_id: str | None
+    since: str | None
+    until: str | None
+    written_since: str | None
+    written_until: str | None
+    tags: tuple[str, ...]
+    contains: str | None
+    include_expired: bool
+    include_superseded: bool
+    exclude: frozenset[str]
+    budget_chars: int | None
+    budget_tokens: int | None
+    strict: bool
+    explain: bool
+
+
+class ListOptions(TypedDict, total=False):
+    """What `Memory.list` may narrow by; times as in RecallQuery."""
+
+    kinds: tuple[Kind, ...]
+    target: Target | None
+    themes: tuple[str, ...] | None
+    session_id: str | None
+    since: str | None
+    until: str | None
+    written_since: str | None
+    written_until: str | None
+    tags: tuple[str, ...]
+    contains: str | None
+    include_expired: bool
+    include_superseded: bool
+    limit: int | None
+    offset: int
+    newest_first: bool
+
+
+class Memory:
+    """A memory, opened with `Memory.open`. Every method is safe from any thread; use it as a context manager or `close` it."""
+
+    def __init__(self, engine: Engine, *, theme: str, subject: str, reach: Reach) -> None:
+        """Take an engine and a reach; callers use `open`."""
+        self.engine = engine
+        self.theme = theme
+        self.subject = subject
+        self.reach = reach
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        url_or_path: str | Path | None = None,
+        *,
+        theme: str = DEFAULT_THEME,
+        subject: str | None = None,
+        readable_themes: str | Iterable[str] | None = None,
+        settings: Settings | None = None,
+        create: bool = True,
+    ) -> Self:
+        """Return a view of the store at `url_or_path` (None: the default file) for one theme and subject.
+
+        Reads reach the own theme and `readable_themes`; among several names `*` stands for every ordinary theme. The single
+        text `"*"` is the operator's reach: every theme and every subject. `subject` is the keyed hash of a contact inside a
+        bucket theme; without one no rows of bucket themes are seen. Nothing is opened before it is needed.
+
+        Raises InvalidInput for a theme without a name, ConfigError for settings that cannot be read.
+        """
+        name = theme.strip().lower()
+        if not name or storable(name)[1]:
+            raise InvalidInput("a theme needs a name of visible characters")
+        if settings is None:
+            settings = settings_module.resolve(flags={"db": str(url_or_path) if url_or_path else None}).settings
+        elif url_or_path:
+            settings = replace(settings, db=str(url_or_path))
+        if settings.db and "://" in settings.db:
+            raise InvalidInput(f"{settings.db.split('://', 1)[0]}:// is not a store of this release: name a SQLite file")
+        path = settings_module.database_file(settings)
+        engine = registry.borrow(path, replace(settings, db=None, data_dir=None, theme=DEFAULT_THEME), create=create)
+        return cls(engine, theme=name, subject=subject or "", reach=_reach(name, subject, readable_themes))
+
+    def within(self, themes: Iterable[str]) -> Memory:
+        """Return the same memory with its reach narrowed to some themes; closing it closes nothing."""
+        narrow = Memory(self.engine, theme=self.theme, subject=self.subject, reach=self._narrowed(tuple(themes)))
+        narrow._closed = True
+        return narrow
+
+    @property
+    def path(self) -> Path:
+        """The database file."""
+        return self.engine.path
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.engine.settings
+
+    # -- writing -----------------------------------------------------------------------------------------------------------------
+
+    def remember(self, content: str, *, origin: Origin | None = None, **fields: Unpack[EntryFields]) -> Receipt:
+        """Store a durable memory and return its uid; a text that is already there is found and said to exist.
+
+        Raises InvalidInput for a blank or too long text or a wrong field, StoreBusy, StoreFull and other store errors.
+        """
+        self._demand_subject()
+        draft = draft_of(content, fields, self.clean, self.clean_value)
+        visibility = fields.get("visibility") or identity.default_visibility(self.theme, self.settings.visibility)
+        op = self.make(AddEntry, uid=uuid7(), origin=origin or Origin("api"), visibility=visibility, **draft.values)
+        outcome = self._submitted(op)
+        return Receipt(uid=outcome.uid, status=outcome.status, notes=(*draft.notes, *outcome.notes))
+
+    def update(self, uid: str, **changes: Unpack[EntryChanges]) -> Receipt:
+        """Change fields of an entry; the earlier version stays in its history.
+
+        Raises NotFound, InvalidInput, StoreBusy and other store errors.
+        """
+        row = self.get(uid)
+        if not isinstance(row, Entry):
+            raise InvalidInput("a turn is a record of what was said: forget it, or retire it; it cannot be edited")
+        draft = entry_changes(changes, self.clean, self.clean_value)
+        return self._receipt(self._for(row, EditEntry, uid=row.uid, changes=draft.values), uid, draft.notes)
+
+    def retire(self, uid: str) -> Receipt:
+        """Take a row out of recall and lists; `undo` brings it back. Raises NotFound, StoreBusy and other store errors."""
+        row = self.get(uid)
+        return self._receipt(self._for(row, Retire, uid=row.uid), uid)
+
+    def forget(self, uid: str) -> Receipt:
+        """Erase a row, live or retired, and every copy of its text for good; this cannot be undone.
+
+        Notes name mirrored files that may still hold the text. Raises NotFound, StoreBusy and other store errors.
+        """
+        self._drained()
+        row = self.engine.store.read(uid, self.reach)
+        if row is None and self.engine.store.state(uid, self.reach) != "retired":
+            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+        theme, subject = (row.theme, row.subject) if row else self._grave(uid)
+        op = replace(self.make(Forget, uid=row.uid if row else uid), theme=theme, subject=subject)
+        files = sorted({o.place.rsplit("/", 1)[-1] for o in row.origins if o.kind == "file"}) if isinstance(row, Entry) else []
+        return self._receipt(op, uid, tuple(f"still-in:{name}" for name in files))
+
+    def undo(self, uid: str) -> Receipt:
+        """Take back the last change of a row: an edit, a retirement, or its addition.
+
+        Raises NotFound for an unknown or forgotten row, InvalidInput where there is no earlier version.
+        """
+        self._drained()
+        row = self.engine.store.read(uid, self.reach)
+        theme, subject = (row.theme, row.subject) if row else self._grave(uid)
+        op = replace(self.make(Undo, uid=row.uid if row else uid), theme=theme, subject=subject)
+        return self._receipt(op, uid)
+
+    def capture_turn(self, content: str, **fields: Unpack[TurnFields]) -> Receipt:
+        """Store one message of a conversation as a new turn of its session.
+
+        Raises InvalidInput for a blank text or a wrong field, StoreBusy and other store errors.
+        """
+        self._demand_subject()
+        turn, rest, notes = turn_of(content, fields, self.clean, self.clean_value)
+        visibility = fields.get("visibility") or identity.default_visibility(self.theme, self.settings.visibility)
+        outcome = self._submitted(self.make(CaptureTurns, turns=(turn,), visibility=visibility, **rest))
+        return Receipt(uid=outcome.uid or turn.uid, status=outcome.status, notes=(*notes, *outcome.notes))
+
+    # -- reading -----------------------------------------------------------------------------------------------------------------
+
+    def recall(self, query: str | RecallQuery, **options: Unpack[RecallOptions]) -> RecallResult:
+        """Return what is relevant to a query, best first; no hits mean that nothing relevant is stored.
+
+        Raises InvalidInput for a wrong option, StoreUnavailable and other store errors when the search cannot be done.
+        """
+        asked = RecallQuery(text=query, **options) if isinstance(query, str) else replace(query, **options)
+        text, _ = storable(asked.text)
+        if asked.limit < 0 or (asked.budget_chars or 0) < 0 or (asked.budget_tokens or 0) < 0:
+            raise InvalidInput("limit and budgets must not be negative")
+        where = self._filter(asked)
+        started = self.engine.overlay(self.reach)
+        result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=started)
+        self.engine.counters["recalls"] += 1
+        return result
+
+    def get(self, uid: str) -> Entry | Turn:
+        """Return a live row by its uid or an alias of it. Raises NotFound, also for rows out of reach."""
+        self._drained()
+        row = self.engine.store.read(uid, self.reach)
+        if row is None:
+            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+        return row
+
+    def list(self, **options: Unpack[ListOptions]) -> builtins.list[Entry | Turn]:
+        """Return rows, newest first unless told otherwise, entries only unless `kinds` says more.
+
+        Raises InvalidInput for a wrong option and store errors.
+        """
+        self._drained()
+        given: dict[str, Any] = {"kinds": ("entry",), **options}
+        limit, offset, newest_first = given.pop("limit", 50), given.pop("offset", 0), given.pop("newest_first", True)
+        if (limit or 0) < 0 or offset < 0:
+            raise InvalidInput("limit and offset must not be negative")
+        where = self._filter(RecallQuery(text="", **given))
+        return self.engine.store.select(where, limit=limit, offset=offset, newest_first=newest_first)
+
+    def history(self, uid: str) -> builtins.list[Change]:
+        """Return the changes of a row, oldest first. Raises NotFound for an unknown or forgotten row."""
+        self._drained()
+        if self.engine.store.state(uid, self.reach) not in {"live", "retired"}:
+            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+        return self.engine.store.history(uid, self.reach)
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts and the state of every part; `ok` is false for what needs repair only."""
+        store = self.engine.store
+        spool = self.engine.spool.status()
+        return {
+            "ok": not spool["quarantined"] and not self.engine.key.problems(),
+            "path": str(self.path),
+            "theme": self.theme,
+            "themes": {
+                theme: {"entries": counts.entries, "turns": counts.turns} for theme, counts in store.themes(self.reach).items()
+            },
+            "store": store.stats(),
+            "spool": spool,
+            "process": self.engine.figures(),
+            "search": {"lexical": "on", "vector": "off: no embedder is configured"},
+        }
+
+    def counts(self) -> Counts:
+        """Return the number of live rows of the own theme and subject."""
+        return self.engine.store.counts(Reach(frozenset({self.theme}), self.subject))
+
+    # -- moving ------------------------------------------------------------------------------------------------------------------
+
+    def export_records(self) -> Iterator[dict[str, Any]]:
+        """Yield every record within reach as JSON objects, in a stable order; `import_records` takes them back."""
+        self._drained()
+        return self.engine.store.export(self.reach)
+
+    def import_records(self, records: Iterable[Mapping[str, Any]]) -> Iterator[Outcome]:
+        """Merge exported records and yield one outcome each, `failed` with a reason for a wrong one; repeating adds nothing."""
+        batch: builtins.list[Operation] = []
+        for record in records:
+            theme, subject = str(record.get("theme", "") or self.theme), str(record.get("subject", "") or "")
+            op = self.make(MergeRecord, record=record)
+            batch.append(replace(op, theme=theme, subject=subject))
+            if len(batch) >= _MERGED_AT_ONCE:
+                yield from self.submit(batch, hook=False)
+                batch = []
+        yield from self.submit(batch, hook=False)
+
+    # -- the door of adapters ----------------------------------------------------------------------------------------------------
+
+    def make(self, kind: type[_Op], **fields: Any) -> _Op:
+        """Return an operation of this theme and subject, made now."""
+        stamp, theme, subject = self.engine.clock.tick(), self.theme, self.subject
+        return kind(op_id=uuid7(), clock=stamp, at=now_text(), theme=theme, subject=subject, **fields)
+
+    def submit(self, ops: Sequence[Operation], *, hook: bool) -> builtins.list[Outcome]:
+        """Write operations; with `hook` without waiting, through the spool where need be. See `Engine.submit`."""
+        return self.engine.submit(ops, hook=hook)
+
+    def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return a text as it may be stored, secrets masked unless the setting says otherwise, and notes on what was changed."""
+        return cleaned(text, storable, mask if self.settings.mask_secrets else None)
+
+    def clean_value(self, value: Any) -> tuple[Any, tuple[str, ...]]:
+        """Return a JSON value as it may be stored, and notes on what was changed. Raises InvalidInput for no JSON value."""
+        return cleaned(value, storable_value, mask_value if self.settings.mask_secrets else None)
+
+    def injected(self, session_id: str) -> frozenset[str]:
+        """Return the uids that stand in the prompt of a session."""
+        return self.engine.store.injected(self.theme, self.subject, session_id)
+
+    def file_stamp(self, place: str) -> str:
+        """Return the stamp kept for a mirrored file, empty when none."""
+        return self.engine.store.file_stamp(self.theme, place)
+
+    # -- lifetime ----------------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the engine back; the last one closes its connections after due work."""
+        if not self._closed:
+            self._closed = True
+            registry.give_back(self.engine)
+
+    def __enter__(self) -> Self:
+        """Return this memory."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close this memory."""
+        self.close()
+
+    # -- inside ------------------------------------------------------------------------------------------------------------------
+
+    def _drained(self) -> None:
+        """Let reads by id see what this machine has accepted; a store that cannot be written now is read as it is."""
+        if not self.engine.spool.is_empty():
+            self.engine.drain()
+
+    def _demand_subject(self) -> None:
+        if self.theme in _CONTACT_BUCKETS and not self.subject:
+            raise InvalidInput(f"theme {self.theme} is shared by contacts: a write there needs the subject of one")
+
+    def _for(self, row: Entry | Turn, kind: type[_Op], **fields: Any) -> _Op:
+        return replace(self.make(kind, **fields), theme=row.theme, subject=row.subject)
+
+    def _grave(self, uid: str) -> tuple[str, str]:
+        changes = self.engine.store.history(uid, self.reach)
+        if not changes:
+            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+        return str(changes[-1].before["theme"]), str(changes[-1].before["subject"])
+
+    def _submitted(self, op: Operation) -> Outcome:
+        outcome = self.engine.submit([op], hook=False)[0]
+        if outcome.status == "failed":
+            raise InvalidInput(outcome.error)
+        return outcome
+
+    def _receipt(self, op: Operation, uid: str, notes: tuple[str, ...] = ()) -> Receipt:
+        outcome = self._submitted(op)
+        if outcome.status == "unknown":
+            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+        return Receipt(uid=outcome.uid, status=outcome.status, notes=(*notes, *outcome.notes))
+
+    def _narrowed(self, themes: tuple[str, ...] | None) -> Reach:
+        if themes is None:
+            return self.reach
+        return Reach(frozenset(name for name in themes if self.reach.admits(name)), self.reach.subject, self.reach.hidden)
+
+    def _filter(self, query: RecallQuery) -> Filter:
+        unknown = set(query.kinds) - {"entry", "turn"}
+        if unknown or query.target not in {None, "memory", "user"}:
+            raise InvalidInput("kinds are entry and turn, a target is memory or user")
+        return Filter(
+            reach=self._narrowed(query.themes),
+            kinds=query.kinds,
+            target=query.target,
+            session_id=query.session_id,
+            since=_when(query.since),
+            until=_when(query.until, upper=True),
+            written_since=_when(query.written_since),
+            written_until=_when(query.written_until, upper=True),
+            tags=query.tags,
+            contains=storable(query.contains)[0] if query.contains else None,
+            now=None if query.include_expired else now_text(),
+            include_superseded=query.include_superseded,
+            exclude=query.exclude,
+        )
+
+
+def _when(text: str | date | datetime | None, *, upper: bool = False) -> str | None:
+    return None if text is None else parse_when(text, upper=upper)
+
+
+def _reach(theme: str, subject: str | None, readable: str | Iterable[str] | None) -> Reach:
+    if readable == ALL_THEMES:
+        return Reach(None, None)
+    if theme in _CONTACT_BUCKETS:
+        # Inside a shared theme a contact sees the own rows only; without a subject nobody can tell whose they are.
+        return Reach(frozenset({theme}), subject) if subject else Reach(frozenset(), "")
+    names = identity.theme_names(readable)
+    hidden = frozenset(identity.BUCKETS - {theme})
+    if ALL_THEMES in names:
+        return Reach(None, "", hidden)
+    return Reach(frozenset({theme, *(name for name in names if name not in hidden)}), "", hidden)

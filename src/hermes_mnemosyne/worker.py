@@ -1,0 +1,85 @@
+"""The background worker of an engine: one thread while there is work, none while there is not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 5.0
+_GIVE_UP = 600.0
+
+
+class Worker:
+    """Runs `job` until it says that nothing is left, with growing pauses while something is in the way.
+
+    A worker that died is started again by the next `wake`. Safe from any thread and after a fork.
+    """
+
+    def __init__(self, job: Callable[[], bool], *, name: str) -> None:
+        """Take a job that does some due work and tells whether all is done."""
+        self._job = job
+        self._name = name
+        self.failures = 0
+        self.renew()
+
+    def renew(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+
+    def wake(self) -> None:
+        """See to it that the job runs soon."""
+        if self._pid != os.getpid():
+            self.renew()
+        self._wanted.set()
+        with self._lock:
+            if not self._stop.is_set() and (self._thread is None or not self._thread.is_alive()):
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        waited = 0.0
+        while not self._stop.is_set():
+            self._wanted.clear()
+            try:
+                done = self._job()
+            except Exception:  # the worker's loop must outlive any fault of one job
+                self.failures += 1
+                done = False
+                _log.exception("%s: a job failed; it is tried again", self._name)
+            if done:
+                pause, waited = _FIRST_PAUSE, 0.0
+                with self._lock:
+                    if not self._wanted.is_set():
+                        self._thread = None
+                        return
+                continue
+            if waited > _GIVE_UP:
+                with self._lock:
+                    self._thread = None
+                    return
+            length = pause * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+            self._stop.wait(length)
+            waited += length
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def stop(self, *, timeout: float) -> bool:
+        """End the thread and wait for it up to `timeout` seconds; tell whether it has ended."""
+        if self._pid != os.getpid():
+            self.renew()
+        self._stop.set()
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return True
+        thread.join(timeout)
+        if thread.is_alive():
+            _log.warning("%s did not stop within %.1f s", self._name, timeout)
+        return not thread.is_alive()
