@@ -17,7 +17,10 @@ ANY = st.text(st.characters(exclude_categories=()) | st.sampled_from(ODD), max_s
 WORD = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyz"), min_size=2, max_size=8)
 NUMBER = st.integers(10, 99_999).map(str)
 LETTERS = st.one_of(
-    WORD, WORD.map(str.capitalize), st.text(st.sampled_from("áéøłжцλω"), min_size=2, max_size=6), st.sampled_from(["日本", "회의", "ไทย"])
+    WORD,
+    WORD.map(str.capitalize),
+    st.text(st.sampled_from("áéøłжцλω"), min_size=2, max_size=6),
+    st.sampled_from(["日本", "회의", "ไทย"]),
 )
 SEPARATOR = st.sampled_from(["-", "_", ".", "/", ":", "@", "\\", "+", "=", "::", "--"])
 COMPOUND = st.lists(st.one_of(LETTERS, NUMBER), min_size=2, max_size=7).flatmap(
@@ -98,5 +101,7 @@ def test_words_are_stemmed_as_english(word: str) -> None:
 def test_composed_decomposed_and_upper_case_spellings_are_one(text: str) -> None:
     import unicodedata
 
-    assert set(ANALYSER.entry_tokens(unicodedata.normalize("NFD", text), ()).split()) == set(ANALYSER.entry_tokens(text, ()).split())
+    assert set(ANALYSER.entry_tokens(unicodedata.normalize("NFD", text), ()).split()) == set(
+        ANALYSER.entry_tokens(text, ()).split()
+    )
     assert held(text.upper(), text)

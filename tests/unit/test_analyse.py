@@ -1,5 +1,6 @@
 """The analyser: what of a text becomes a term, and what a query asks for."""
 
+# ruff: noqa: RUF001 -- unusual characters are the point
 from __future__ import annotations
 
 import pytest

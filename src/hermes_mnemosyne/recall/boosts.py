@@ -17,7 +17,7 @@ class Boosts:
 
     `recency` is the share of the score that great age takes away, half of it after `half_life_days` (0: age does not count).
     `importance` is what an importance of 1 adds and one of 0 takes, `pinned` and `speaker` what a pin and being the one speaker
-    named in the query add, `complete` what holding every word of the query adds; all as a share of the score.
+    named in the query add; all as a share of the score.
     """
 
     half_life_days: float = 365.0
@@ -25,7 +25,6 @@ class Boosts:
     importance: float = 0.2
     pinned: float = 0.2
     speaker: float = 0.25
-    complete: float = 1.0
 
 
 def recency(at: str, now: str, boosts: Boosts) -> float:

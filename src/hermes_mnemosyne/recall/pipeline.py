@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,7 @@ class RecallOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The searches of one recall. `terms` are the terms of its words, `bounded` tells that only the newest matches count."""
+    """The searches of one recall and the counts of its terms. `bounded` tells that only the newest matches are looked at."""
 
     searches: tuple[LexicalQuery, ...]
     counts: Mapping[str, int]
@@ -58,9 +59,13 @@ class _Plan:
 
 @dataclass(slots=True)
 class _Found:
-    """What is known of the candidates of one recall, by row number; rows of the overlay have negative numbers."""
+    """What is known of the candidates of one recall, by row number; rows of the overlay have negative numbers.
+
+    `whole` are rows found for all words at once.
+    """
 
     lexical: list[Candidate]
+    whole: frozenset[int]
     scores: dict[int, float]
     rows: dict[int, Entry | Turn] = field(default_factory=dict)
     held: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -114,7 +119,7 @@ class Recaller:
         terms = [term for term in asked.terms if term not in stop]
         if not terms:
             return self._plan_of_stop_words(asked, where, rows, limit)
-        ceiling = max(_EXACT_COUNT, int(rows * COMMON_SHARE) + 1)
+        ceiling = max(MATCH_BUDGET, int(rows * COMMON_SHARE)) + 1 if rows > MATCH_BUDGET else _EXACT_COUNT
         counts = self._store.term_counts(terms, where, ceiling=ceiling)
         searched = _rarest(terms, counts, MAX_SEARCH_TERMS)
         strong = [term for term in searched if term not in asked.weak]
@@ -148,9 +153,11 @@ class Recaller:
         """Search the store and the fresh rows, and let neighbours share."""
         first, *others = plan.searches
         candidates = self._store.lexical(first, where)
+        whole: list[Candidate] = []
         if len(candidates) >= first.limit:
             # Rows that hold every word may stand behind many short ones that hold one of them often.
-            candidates = merge(candidates, *(self._store.lexical(other, where) for other in others))
+            whole = merge(*(self._store.lexical(other, where) for other in others))
+            candidates = merge(candidates, whole)
         held: dict[int, frozenset[str]] = {}
         rows: dict[int, Entry | Turn] = {}
         for number, row in enumerate(fresh, 1):
@@ -164,7 +171,7 @@ class Recaller:
         if self._options.neighbour and "turn" in where.kinds:
             stored = [row for row in ranked(scores)[: first.limit // 2] if row > 0]
             scores = with_neighbours(scores, self._store.neighbours(stored), self._options.neighbour)
-        return _Found(candidates, scores, rows, held)
+        return _Found(candidates, frozenset(candidate.id for candidate in whole), scores, rows, held)
 
     def _tokens(self, row: Entry | Turn) -> str:
         if isinstance(row, Entry):
@@ -175,7 +182,9 @@ class Recaller:
 
     def _order(self, found: _Found, asked: QueryTerms, judge: Judge, where: Filter, now: str, limit: int) -> list[int]:
         """Load the best rows, boost them and return them best first."""
-        window = ranked(found.scores)[: limit + max(_SPARE, limit // 2)]
+        best = ranked(found.scores)
+        size = limit + max(_SPARE, limit // 2)
+        window = list(dict.fromkeys([*best[:size], *itertools.islice(filter(found.whole.__contains__, best), limit)]))
         stored = [row for row in window if row > 0]
         found.rows |= self._store.load(stored)
         matched = {candidate.id for candidate in found.lexical}
@@ -186,10 +195,11 @@ class Recaller:
         for row in window:
             found.evidence[row] = judge.evidence(found.held.get(row, frozenset()))
             found.boosts[row] = boosts_of(found.rows[row], speaker, now, boosts)
-            if found.evidence[row].complete:
-                found.boosts[row]["complete"] = 1.0 + boosts.complete
-            for factor in found.boosts[row].values():
-                found.scores[row] *= factor
+            found.scores[row] *= math.prod(found.boosts[row].values())
+        top = max((found.scores[row] for row in window), default=0.0)
+        for row in window:
+            # Whoever wrote all these words wanted them all: such rows come first, whatever the length of the others.
+            found.scores[row] += top if found.evidence[row].complete else 0.0
         return sorted(window, key=lambda row: (-found.scores[row], row))
 
     def _speaker(self, asked: QueryTerms, where: Filter) -> str | None:
@@ -236,7 +246,7 @@ def _explanation(number: int, found: _Found) -> dict[str, Any]:
     evidence = found.evidence[number]
     return {
         "legs": legs,
-        "evidence": {"share": evidence.share, "strength": evidence.strength, "terms": len(found.held.get(number, ()))},
+        "evidence": {"share": evidence.share, "strength": evidence.strength, "complete": evidence.complete},
         "boosts": dict(found.boosts[number]),
         "neighbour": place is None,
         "undrained": number < 0,
