@@ -39,7 +39,7 @@ def misuses(memory: Memory) -> None:
     memory.remember("text", target="other")  # type: ignore[arg-type]
     memory.recall(42)  # type: ignore[arg-type]
     memory.capture_turn("Hello", role="robot", session_id="s")  # type: ignore[arg-type]
-    RecallQuery("text")  # type: ignore[misc]
+    RecallQuery("text")  # type: ignore[call-arg]
     try:
         memory.close()
     except MnemosyneError as error:

@@ -21,8 +21,8 @@ PACKAGE = ROOT / "src" / NAME
 LAYERS = (
     {"_errors", "clock", "config_files", "forks", "keys", "masking", "paths", "text", "times", "values"},
     {"store"},
-    {"capture", "identity", "recall", "settings", "spool"},
-    {"doctor", "engine", "install", "mirror", "registry", "transfer", "worker"},
+    {"cancelling", "capture", "drafts", "identity", "pending", "recall", "settings", "spool"},
+    {"core", "doctor", "engine", "install", "registry", "worker"},
     {""},  # the package's own __init__, which hands out the public names
     {"cli"},
     {"__main__", "hermes"},
@@ -33,10 +33,14 @@ MCP = {"mcp"}
 HOST = {"agent", "gateway", "hermes_cli", "hermes_constants", "hermes_state", "plugins", "run_agent", "tools", "utils"}
 
 # Who may know the implementation of a store, beside the store itself: whoever opens it, and the spool, which is one of its files.
-STORE_OPENERS = {"engine", "registry", "spool"}
+STORE_OPENERS = {"core", "spool"}
 
 # Where everything is caught: the host's hooks, the worker's loop, the boundary of a server. Each with its reason.
-BROAD_HANDLERS: dict[str, str] = {}
+BROAD_HANDLERS = {
+    "hermes.provider.boundary.hook.decorate.guarded": "the host's hooks: the host would swallow the exception unseen",
+    "hermes.provider.boundary.within.run": "a helper thread hands whatever it met to the thread that waits for it",
+    "worker.Worker._run": "the worker's loop: one failing job must not end it",
+}
 
 LONGEST_MODULE = 450
 LONGEST_FUNCTION = 80

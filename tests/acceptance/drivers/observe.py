@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import signal
 import sys
@@ -53,10 +54,23 @@ def _observed(name: str, hook: Callable[..., Any], record: Callable[[Record], No
     return inner
 
 
+class _Complaints(logging.Handler):
+    """Turns what Mnemosyne logs from a warning on into records, since its hooks let no exception out."""
+
+    def __init__(self, record: Callable[[Record], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._record = record
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Record the message and its traceback."""
+        self._record({"hook": "log", "error": self.format(record)})
+
+
 def watch(record: Callable[[Record], None], kill: str = "-") -> None:
     """Call `record` after each hook of every provider that the host loads from now on, and die after the one that `kill` names."""
     import plugins.memory
 
+    logging.getLogger("hermes_mnemosyne").addHandler(_Complaints(record))
     fatal, _, text = kill.partition(":")
 
     def witness(seen: Record) -> None:
