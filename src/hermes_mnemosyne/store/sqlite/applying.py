@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hermes_mnemosyne._errors import SchemaMismatch
 from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.operations import (
     AddEntry,
@@ -25,9 +23,7 @@ from hermes_mnemosyne.store.operations import (
 from hermes_mnemosyne.store.protocol import Analyser, ContentKey
 from hermes_mnemosyne.store.sqlite import entries, forgetting, merging, turns
 from hermes_mnemosyne.store.sqlite.connections import Connections
-from hermes_mnemosyne.store.sqlite.migrate import known
-from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.sqlite.transaction import Transaction
+from hermes_mnemosyne.store.sqlite.transaction import REJECTIONS, Rejected, Transaction
 
 _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
     AddEntry: entries.add,
@@ -80,41 +76,71 @@ class Prepared:
         return self._known[key]
 
 
+class _Undone(Exception):
+    """Rolls back the transaction of a single operation that was rejected."""
+
+
 def apply(
     connections: Connections,
     ops: Sequence[Operation],
     analyser: Analyser,
     key: ContentKey,
     clock: HybridClock,
+    scopes: dict[tuple[str, str], int],
     *,
     wait: float,
 ) -> list[Outcome]:
-    """Apply operations in order in one write transaction and return their outcomes."""
+    """Apply operations in order in one write transaction and return their outcomes.
+
+    `scopes` are the numbers of themes and subjects known so far; new ones are added once they are committed.
+    """
     prepared = Prepared(analyser, ops)
-    with connections.writing(wait) as db:
-        _check_writer(db)
-        tx = Transaction(db, prepared, key, clock)
-        outcomes = [_one(tx, op) for op in ops]
-        tx.finish()
+    outcomes: list[Outcome] = []
+    try:
+        with connections.writing(wait) as db:
+            tx = Transaction(db, prepared, key, clock, scopes)
+            if len(ops) == 1:
+                outcomes.append(_alone(tx, ops[0]))
+                if outcomes[0].status == "failed":
+                    raise _Undone
+            else:
+                outcomes += [_isolated(tx, op) for op in ops]
+            tx.finish()
+    except _Undone:
+        return outcomes
+    scopes.update(tx.scopes)
     return outcomes
 
 
-def _check_writer(db: sqlite3.Connection) -> None:
-    """Notice a schema that a newer release has installed while this process was running."""
-    oldest: int = db.execute(statements("apply")["oldest_writer"]).fetchone()[0]
-    if oldest > known():
-        raise SchemaMismatch("a newer release has changed the schema: restart this process with it")
-
-
-def _one(tx: Transaction, op: Operation) -> Outcome:
-    if op.spooled and tx.db.execute(tx.sql["seen_op"], (op.op_id,)).fetchone():
+def _run(tx: Transaction, op: Operation) -> Outcome:
+    if not op.spooled:
+        return _HANDLERS[type(op)](tx, op)
+    if tx.db.execute(tx.sql["seen_op"], (op.op_id,)).fetchone():
         return Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="replayed")
-    outcomes: list[Outcome] = []
+    outcome = _HANDLERS[type(op)](tx, op)
+    tx.db.execute(tx.sql["record_op"], (op.op_id, op.at))
+    return outcome
 
-    def run() -> None:
-        outcomes.append(_HANDLERS[type(op)](tx, op))
-        if op.spooled:
-            tx.db.execute(tx.sql["record_op"], (op.op_id, op.at))
 
-    reason = tx.isolated(run)
-    return Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="failed", error=reason) if reason else outcomes[0]
+def _failed(op: Operation, error: Exception) -> Outcome:
+    reason = str(error) if isinstance(error, Rejected) else f"{type(error).__name__}: {error}"
+    return Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="failed", error=reason)
+
+
+def _alone(tx: Transaction, op: Operation) -> Outcome:
+    try:
+        return _run(tx, op)
+    except REJECTIONS as error:
+        return _failed(op, error)
+
+
+def _isolated(tx: Transaction, op: Operation) -> Outcome:
+    """Run one of several operations in a savepoint, so that a rejected one leaves no trace and the others stand."""
+    mark = tx.save()
+    try:
+        outcome = _run(tx, op)
+    except REJECTIONS as error:
+        tx.roll_back(mark)
+        return _failed(op, error)
+    tx.release()
+    return outcome

@@ -31,6 +31,7 @@ class Connections:
     def _fresh(self) -> None:
         self._write_lock = threading.Lock()
         self._writer: sqlite3.Connection | None = None
+        self._timeout = -1
         self._free: list[sqlite3.Connection] = []
         self._opened = 0
         self._pool = threading.Condition()
@@ -60,9 +61,8 @@ class Connections:
             with translated(self.path):
                 if self._closed:
                     raise StoreError(f"{self.path}: this memory was closed; open it again")
-                db = self._writer = self._writer or self._connect()
-                left = max(1, int((deadline - time.monotonic()) * 1000))
-                db.execute("PRAGMA busy_timeout = 10" if left <= 10 else f"PRAGMA busy_timeout = {left:d}")  # noqa: PLR2004
+                db = self._writing()
+                self._set_timeout(db, wait, deadline)
                 db.execute("BEGIN IMMEDIATE")
                 try:
                     yield db
@@ -74,6 +74,22 @@ class Connections:
         finally:
             lock.release()
 
+    def _writing(self) -> sqlite3.Connection:
+        if self._writer is None:
+            self._writer = self._connect()
+            self._timeout = -1
+        return self._writer
+
+    def _set_timeout(self, db: sqlite3.Connection, wait: float, deadline: float | None) -> None:
+        """Set how long SQLite waits for other processes: what is left after a wait for other threads, else all of `wait`."""
+        millis = int(wait * 1000)
+        if deadline is not None:
+            left = int((deadline - time.monotonic()) * 1000)
+            millis = left if left < millis - 1 else millis
+        if millis != self._timeout:
+            db.execute(f"PRAGMA busy_timeout = {max(1, millis):d}")
+            self._timeout = millis
+
     @contextmanager
     def maintaining(self, wait: float = 5.0) -> Iterator[sqlite3.Connection]:
         """Lend the writer connection outside a transaction, for checkpoints and pragmas."""
@@ -82,8 +98,8 @@ class Connections:
             raise StoreBusy(f"{self.path}: another thread is writing; try again")
         try:
             with translated(self.path):
-                db = self._writer = self._writer or self._connect()
-                db.execute(f"PRAGMA busy_timeout = {max(1, int(wait * 1000)):d}")
+                db = self._writing()
+                self._set_timeout(db, wait, None)
                 yield db
         finally:
             lock.release()

@@ -11,6 +11,7 @@ from hermes_mnemosyne.store.sqlite.rows import (
     SHELVES,
     dumps,
     entry_from_snapshot,
+    origins_json,
     row_number,
     snapshot,
     turn_from_snapshot,
@@ -50,11 +51,13 @@ def insert(tx: Transaction, entry: Entry) -> int:
         (
             row, entry.uid, scope, entry.target, entry.content, bytes.fromhex(content_hash(entry.content)), dumps(entry.tags),
             entry.importance, entry.pinned, entry.valid_until, entry.occurred_at, entry.occurred_offset, entry.superseded_by,
-            entry.visibility, entry.session_id, dumps(dict(entry.metadata)), entry.created_at, entry.updated_at, seq, entry.clock,
+            entry.visibility, entry.session_id, origins_json(entry.origins), dumps(dict(entry.metadata)), entry.created_at,
+            entry.updated_at, seq, entry.clock,
         ),
     )  # fmt: skip
     for origin in entry.origins:
-        tx.db.execute(tx.sql["insert_origin"], (row, origin.kind, origin.place))
+        if origin.kind == "file":
+            tx.db.execute(tx.sql["insert_mirrored"], (origin.place, row))
     tx.index_entry(row, entry, fresh=True)
     tx.count(row, 1)
     return row
@@ -69,13 +72,15 @@ def save(tx: Transaction, row: Live, entry: Entry) -> None:
         (
             entry.uid, entry.content, bytes.fromhex(content_hash(entry.content)), dumps(entry.tags), entry.importance, entry.pinned,
             entry.valid_until, entry.occurred_at, entry.occurred_offset, entry.superseded_by, entry.visibility, entry.session_id,
-            dumps(dict(entry.metadata)), entry.created_at, entry.updated_at, tx.next_seq(), entry.clock, row.id,
+            origins_json(entry.origins), dumps(dict(entry.metadata)), entry.created_at, entry.updated_at, tx.next_seq(), entry.clock,
+            row.id,
         ),
     )  # fmt: skip
     for origin in set(old.origins) - set(entry.origins):
-        tx.db.execute(tx.sql["delete_origin"], (row.id, origin.kind, origin.place))
+        tx.db.execute(tx.sql["delete_mirrored"], (row.id, origin.place))
     for origin in set(entry.origins) - set(old.origins):
-        tx.db.execute(tx.sql["insert_origin"], (row.id, origin.kind, origin.place))
+        if origin.kind == "file":
+            tx.db.execute(tx.sql["insert_mirrored"], (origin.place, row.id))
     words = (entry.content, entry.tags, bool(entry.valid_until), bool(entry.superseded_by))
     if words != (old.content, old.tags, bool(old.valid_until), bool(old.superseded_by)):
         tx.index_entry(row.id, entry, fresh=False)
@@ -88,12 +93,12 @@ def add(tx: Transaction, op: AddEntry) -> Outcome:
     clock = tx.stamp(op)
     digest = content_hash(op.content)
     scope = tx.scope(op.theme, op.subject)
-    found = tx.db.execute(tx.sql["entry_by_hash"], (scope, op.target, bytes.fromhex(digest))).fetchone()
-    if found:
-        outcome = join(tx, op, found[0], clock)
-    elif is_kept_out(tx, op, op.target, digest, clock=clock, explicit=op.explicit) or tx.db.execute(
-        tx.sql["tombstone"], (op.uid,)
-    ).fetchone():
+    twin, has_forgotten, is_gone = tx.db.execute(
+        tx.sql["before_adding"], (scope, op.target, bytes.fromhex(digest), op.uid)
+    ).fetchone()
+    if twin:
+        outcome = join(tx, op, twin, clock)
+    elif is_gone or (has_forgotten and is_kept_out(tx, op, op.target, digest, clock=clock, explicit=op.explicit)):
         tx.tally.refused += 1
         return Outcome(op_id=op.op_id, uid=op.uid, status="refused", notes=("forgotten",))
     else:
@@ -317,7 +322,7 @@ def _as_add(op: MirrorChange) -> AddEntry:
 
 def _mirrored(tx: Transaction, op: MirrorChange) -> Live | None:
     scope = tx.scope(op.theme, op.subject)
-    place = (op.origin.kind, op.origin.place, scope, op.target)
+    place = (op.origin.place, scope, op.target)
     for text in (op.previous_content, op.old_text):
         if text.strip():
             digest = bytes.fromhex(content_hash(text))
@@ -348,7 +353,7 @@ def mirror_file(tx: Transaction, op: MirrorFile) -> Outcome:
     scope = tx.scope(op.theme, op.subject)
     counts = {"added": 0, "joined": 0, "dropped": 0, "refused": 0, "kept": 0}
     present = {bytes.fromhex(content_hash(text)): (uid, text) for uid, text in op.lines}
-    place = (op.origin.kind, op.origin.place, scope, op.target)
+    place = (op.origin.place, scope, op.target)
     mirrored = {digest: uid for uid, digest in tx.db.execute(tx.sql["mirrored"], place).fetchall()}
     uids: list[str] = []
     for digest, uid in mirrored.items():

@@ -8,24 +8,15 @@ from collections.abc import Sequence
 
 from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
 from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.values import Entry, Origin, Turn
-
-
-def origins_of(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, tuple[Origin, ...]]:
-    """Return the origins of entries by row number."""
-    found: dict[int, tuple[Origin, ...]] = {}
-    for entry, kind, place in db.execute(statements("read")["origins_by_id"], (json.dumps(list(ids)),)):
-        found[entry] = (*found.get(entry, ()), Origin(kind, place))
-    return found
+from hermes_mnemosyne.values import Entry, Turn
 
 
 def load(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Entry | Turn]:
     """Return live rows by row number."""
     wanted = json.dumps(list(ids))
-    origins = origins_of(db, ids)
     found: dict[int, Entry | Turn] = {}
     for row in db.execute(statements("read")["entries_by_id"], (wanted,)):
-        found[row[0]] = entry_value(row, origins.get(row[0], ()))
+        found[row[0]] = entry_value(row)
     for row in db.execute(statements("read")["turns_by_id"], (wanted,)):
         found[row[0]] = turn_value(row)
     return found

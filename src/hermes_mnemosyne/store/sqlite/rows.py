@@ -47,7 +47,7 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-def entry_value(row: sqlite3.Row | tuple[Any, ...], origins: tuple[Origin, ...] = ()) -> Entry:
+def entry_value(row: sqlite3.Row | tuple[Any, ...]) -> Entry:
     """Return the Entry of a row selected by the `entry` statements."""
     return Entry(
         uid=row[1],
@@ -64,12 +64,12 @@ def entry_value(row: sqlite3.Row | tuple[Any, ...], origins: tuple[Origin, ...] 
         superseded_by=row[12],
         visibility=row[13],
         session_id=row[14],
-        metadata=json.loads(row[15]),
-        created_at=row[16],
-        updated_at=row[17],
-        seq=row[18],
-        clock=row[19],
-        origins=origins,
+        origins=tuple(Origin(kind, place) for kind, place in json.loads(row[15])),
+        metadata=json.loads(row[16]),
+        created_at=row[17],
+        updated_at=row[18],
+        seq=row[19],
+        clock=row[20],
     )
 
 
@@ -94,6 +94,11 @@ def turn_value(row: sqlite3.Row | tuple[Any, ...]) -> Turn:
         seq=row[16],
         clock=row[17],
     )
+
+
+def origins_json(origins: tuple[Origin, ...]) -> str:
+    """Return origins as they stand in a row."""
+    return dumps([[origin.kind, origin.place] for origin in origins])
 
 
 def snapshot(value: Entry | Turn) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -209,7 +210,7 @@ class SpoolFile:
                 with self._directory_lock(deadline):
                     _patiently(lambda: self._set_up(db, run), deadline)
             for name in ("connection_synchronous", "connection_secure_delete", "connection_temp_store", "totals"):
-                _patiently(lambda name=name: run(name), deadline)
+                _patiently(partial(run, name), deadline)
         except BaseException:
             db.close()
             raise
@@ -324,6 +325,8 @@ class SpoolFile:
         finally:
             if os.getpid() == owner:
                 self._lock_handles.discard(handle)
+                # A child forked in between may not have closed its copy yet.
+                fcntl.flock(handle, fcntl.LOCK_UN)
                 os.close(handle)
 
     def _flock(self, handle: int, deadline: float) -> bool:

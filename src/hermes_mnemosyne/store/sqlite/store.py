@@ -33,7 +33,7 @@ from hermes_mnemosyne.store.sqlite import exporting, migrate, search, upkeep, ve
 from hermes_mnemosyne.store.sqlite.applying import apply
 from hermes_mnemosyne.store.sqlite.connections import APPLICATION_ID, Connections
 from hermes_mnemosyne.store.sqlite.errors import translated
-from hermes_mnemosyne.store.sqlite.loading import load, origins_of
+from hermes_mnemosyne.store.sqlite.loading import load
 from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.values import Change, Entry, Turn
@@ -70,6 +70,7 @@ class SqliteStore:
             self._replica: str = db.execute(statements("read")["meta"], ("replica",)).fetchone()[0]
             self._old_index = db.execute(statements("read")["meta"], ("analyser",)).fetchone()[0] != str(analyser.version)
         self._clock = HybridClock(self._replica)
+        self._scopes: dict[tuple[str, str], int] = {}
 
     # -- opening -----------------------------------------------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class SqliteStore:
 
     def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
         """Apply operations in order in one transaction; see `Store.apply`."""
-        return apply(self._connections, ops, self._analyser, self._key, self._clock, wait=wait)
+        return apply(self._connections, ops, self._analyser, self._key, self._clock, self._scopes, wait=wait)
 
     def last_clock(self) -> str:
         """Return the greatest edit clock that the store holds."""
@@ -160,7 +161,7 @@ class SqliteStore:
             alias = db.execute(sql["alias"], (uid,)).fetchone()
             for name in dict.fromkeys((uid, alias[0] if alias else uid)):
                 if row := db.execute(sql["entry_by_uid"], (name,)).fetchone():
-                    value: Entry | Turn = entry_value(row, origins_of(db, [row[0]]).get(row[0], ()))
+                    value: Entry | Turn = entry_value(row)
                 elif row := db.execute(sql["turn_by_uid"], (name,)).fetchone():
                     value = turn_value(row)
                 else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hermes_mnemosyne._errors import SchemaMismatch
 from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.operations import Operation
 from hermes_mnemosyne.store.protocol import Analyser, ContentKey
+from hermes_mnemosyne.store.sqlite.migrate import known
 from hermes_mnemosyne.store.sqlite.rows import (
     TURN,
     dumps,
@@ -21,7 +23,7 @@ from hermes_mnemosyne.store.sqlite.rows import (
 )
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.text import content_hash
-from hermes_mnemosyne.values import Entry, Origin, Turn
+from hermes_mnemosyne.values import Entry, Turn
 
 # Neighbours lend at most this many tokens; a text of more tokens than the second figure carries its own context.
 CONTEXT_TOKENS = 64
@@ -30,6 +32,10 @@ OWN_CONTEXT_TOKENS = 512
 
 class Rejected(Exception):
     """The operation cannot be done for a reason of its own; its text says why."""
+
+
+# What an operation with wrong values raises; errors of the database itself end the transaction instead.
+REJECTIONS = (Rejected, sqlite3.IntegrityError, KeyError, TypeError, ValueError)
 
 
 @dataclass
@@ -61,17 +67,29 @@ class Tally:
 class Transaction:
     """The state of one open write transaction. Operations are functions over it, in the modules beside this one."""
 
-    def __init__(self, db: sqlite3.Connection, analyser: Analyser, key: ContentKey, clock: HybridClock) -> None:
-        """Begin with the store's last change number and clock."""
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        analyser: Analyser,
+        key: ContentKey,
+        clock: HybridClock,
+        scopes: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
+        """Begin with the store's last change number and clock; `scopes` are those known from earlier transactions.
+
+        Raises SchemaMismatch when a newer release has changed the schema meanwhile.
+        """
         self.db = db
         self.sql = statements("write")
         self.analyser = analyser
         self.key = key
         self.clock = clock
-        seq, last = db.execute(self.sql["sequence"]).fetchone()
+        seq, last, oldest_writer = db.execute(self.sql["sequence"]).fetchone()
+        if oldest_writer > known():
+            raise SchemaMismatch("a newer release has changed the schema: restart this process with it")
         self._start = (seq, last)
         self.tally = Tally(seq, last)
-        self.scopes: dict[tuple[str, str], int] = {}
+        self.scopes = dict(scopes or {})
         clock.observe(last)
 
     # -- numbers and clocks ------------------------------------------------------------------------------------------------------
@@ -139,7 +157,7 @@ class Transaction:
         """Return the live row of a uid or alias."""
         for candidate in dict.fromkeys((uid, self.survivor(uid))):
             if row := self.db.execute(self.sql["entry_by_uid"], (candidate,)).fetchone():
-                return Live(row[0], entry_value(row, self.origins(row[0])), row[20])
+                return Live(row[0], entry_value(row), row[21])
             if row := self.db.execute(self.sql["turn_by_uid"], (candidate,)).fetchone():
                 return Live(row[0], turn_value(row), row[19], row[18])
         return None
@@ -148,10 +166,6 @@ class Transaction:
         """Return the live entry of a uid or alias with its value."""
         found = self.live(uid)
         return (found, found.value) if found and isinstance(found.value, Entry) else None
-
-    def origins(self, entry: int) -> tuple[Origin, ...]:
-        """Return the origins of an entry."""
-        return tuple(Origin(kind, place) for kind, place in self.db.execute(self.sql["origins"], (entry,)))
 
     # -- tokens ------------------------------------------------------------------------------------------------------------------
 
@@ -209,7 +223,6 @@ class Transaction:
                 if number is not None:
                     self.renew_context(number)
         else:
-            self.db.execute(self.sql["delete_origins"], (row.id,))
             self.db.execute(self.sql["delete_entry"], (row.id,))
         self.count(row.id, -1)
 
@@ -263,19 +276,22 @@ class Transaction:
         assert number is not None
         return int(number)
 
-    def isolated(self, action: Callable[[], object]) -> str:
-        """Run `action` in a savepoint; return an empty text, or the reason when it was rejected and rolled back."""
-        tally, scopes = self.tally.copy(), dict(self.scopes)
+    # -- savepoints --------------------------------------------------------------------------------------------------------------
+
+    def save(self) -> tuple[Tally, dict[tuple[str, str], int]]:
+        """Begin a savepoint and return the state to go back to."""
         self.db.execute("SAVEPOINT operation")
-        try:
-            action()
-        except (Rejected, sqlite3.IntegrityError, KeyError, TypeError, ValueError) as error:
-            self.db.execute("ROLLBACK TO operation")
-            self.db.execute("RELEASE operation")
-            self.tally, self.scopes = tally, scopes
-            return f"{type(error).__name__}: {error}" if not isinstance(error, Rejected) else str(error)
+        return self.tally.copy(), dict(self.scopes)
+
+    def roll_back(self, mark: tuple[Tally, dict[tuple[str, str], int]]) -> None:
+        """Undo all since the savepoint."""
+        self.db.execute("ROLLBACK TO operation")
         self.db.execute("RELEASE operation")
-        return ""
+        self.tally, self.scopes = mark
+
+    def release(self) -> None:
+        """Keep what was done since the savepoint."""
+        self.db.execute("RELEASE operation")
 
 
 def is_long(body: str) -> bool:

@@ -44,6 +44,7 @@ CREATE TABLE entries (
     superseded_by TEXT,
     visibility TEXT NOT NULL CHECK (visibility IN ('synced', 'local')),
     session_id TEXT NOT NULL,
+    origins TEXT NOT NULL,
     metadata TEXT NOT NULL,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
@@ -52,17 +53,16 @@ CREATE TABLE entries (
     UNIQUE (scope, target, content_hash)
 );
 CREATE INDEX entries_by_seq ON entries (seq);
-CREATE INDEX entries_by_time ON entries (scope, created_at);
 CREATE INDEX entries_by_expiry ON entries (valid_until) WHERE valid_until IS NOT NULL;
 CREATE INDEX entries_superseded ON entries (superseded_by) WHERE superseded_by IS NOT NULL;
 
-CREATE TABLE origins (
-    entry INTEGER NOT NULL REFERENCES entries (id) ON DELETE CASCADE,
-    kind TEXT NOT NULL,
+-- Which entries a mirrored file (an origin of kind `file`) holds; it repeats a part of entries.origins to be looked up.
+CREATE TABLE mirrored (
     place TEXT NOT NULL,
-    PRIMARY KEY (entry, kind, place)
+    entry INTEGER NOT NULL REFERENCES entries (id) ON DELETE CASCADE,
+    PRIMARY KEY (place, entry)
 ) WITHOUT ROWID;
-CREATE INDEX origins_by_place ON origins (kind, place, entry);
+CREATE INDEX mirrored_by_entry ON mirrored (entry);
 
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
@@ -94,7 +94,6 @@ CREATE TABLE turns (
 );
 CREATE INDEX turns_by_seq ON turns (seq);
 CREATE INDEX turns_by_position ON turns (session, position, uid);
-CREATE INDEX turns_by_time ON turns (scope, created_at);
 
 -- How often each speaker has spoken, so that a name in a query can be recognised.
 CREATE TABLE speakers (

@@ -16,7 +16,7 @@ SELECT survivor FROM aliases WHERE uid = ?
 
 -- name: entry_by_uid
 SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,
-    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.metadata, e.created_at, e.updated_at, e.seq, e.clock
+    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.origins, e.metadata, e.created_at, e.updated_at, e.seq, e.clock
 FROM entries AS e JOIN scopes AS s ON s.id = e.scope WHERE e.uid = ?
 
 -- name: turn_by_uid
@@ -26,16 +26,13 @@ FROM turns AS t JOIN scopes AS s ON s.id = t.scope JOIN sessions AS n ON n.id = 
 
 -- name: entries_by_id
 SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,
-    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.metadata, e.created_at, e.updated_at, e.seq, e.clock
+    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.origins, e.metadata, e.created_at, e.updated_at, e.seq, e.clock
 FROM json_each(?) AS j JOIN entries AS e ON e.id = j.value JOIN scopes AS s ON s.id = e.scope
 
 -- name: turns_by_id
 SELECT t.id, t.uid, s.theme, s.subject, n.session_id, t.position, t.role, t.speaker, t.content, t.occurrence, t.occurred_at,
     t.occurred_offset, t.parent_session_id, t.visibility, t.metadata, t.created_at, t.seq, t.clock
 FROM json_each(?) AS j JOIN turns AS t ON t.id = j.value JOIN scopes AS s ON s.id = t.scope JOIN sessions AS n ON n.id = t.session
-
--- name: origins_by_id
-SELECT o.entry, o.kind, o.place FROM json_each(?) AS j JOIN origins AS o ON o.entry = j.value ORDER BY o.entry, o.kind, o.place
 
 -- name: ids_by_uid
 SELECT e.id FROM json_each(?1) AS j JOIN entries AS e ON e.uid = j.value

@@ -1,5 +1,5 @@
 -- name: sequence
-SELECT seq, clock FROM sequence
+SELECT seq, clock, (SELECT max(oldest_writer) FROM migrations) FROM sequence
 
 -- name: save_sequence
 UPDATE sequence SET seq = ?, clock = ?
@@ -21,9 +21,14 @@ INSERT INTO applied_ops VALUES (?, ?)
 
 -- name: entry_by_uid
 SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,
-    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.metadata, e.created_at, e.updated_at, e.seq, e.clock,
+    e.occurred_offset, e.superseded_by, e.visibility, e.session_id, e.origins, e.metadata, e.created_at, e.updated_at, e.seq, e.clock,
     e.content_hash
 FROM entries AS e JOIN scopes AS s ON s.id = e.scope WHERE e.uid = ?
+
+-- name: before_adding
+SELECT (SELECT uid FROM entries WHERE scope = ?1 AND target = ?2 AND content_hash = ?3),
+    EXISTS (SELECT 1 FROM tombstones WHERE scope = ?1 AND state = 'forgotten'),
+    EXISTS (SELECT 1 FROM tombstones WHERE uid = ?4)
 
 -- name: entry_by_hash
 SELECT uid FROM entries WHERE scope = ? AND target = ? AND content_hash = ?
@@ -54,13 +59,13 @@ DELETE FROM aliases WHERE uid = ?
 
 -- name: insert_entry
 INSERT INTO entries (id, uid, scope, target, content, content_hash, tags, importance, pinned, valid_until, occurred_at,
-    occurred_offset, superseded_by, visibility, session_id, metadata, created_at, updated_at, seq, clock)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    occurred_offset, superseded_by, visibility, session_id, origins, metadata, created_at, updated_at, seq, clock)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_entry
 UPDATE entries SET uid = ?, content = ?, content_hash = ?, tags = ?, importance = ?, pinned = ?, valid_until = ?, occurred_at = ?,
-    occurred_offset = ?, superseded_by = ?, visibility = ?, session_id = ?, metadata = ?, created_at = ?, updated_at = ?, seq = ?,
-    clock = ?
+    occurred_offset = ?, superseded_by = ?, visibility = ?, session_id = ?, origins = ?, metadata = ?, created_at = ?,
+    updated_at = ?, seq = ?, clock = ?
 WHERE id = ?
 
 -- name: touch_entry
@@ -75,29 +80,23 @@ UPDATE entries SET superseded_by = NULL, seq = ? WHERE superseded_by = ?
 -- name: superseded_rows
 SELECT id FROM entries WHERE superseded_by = ?
 
--- name: origins
-SELECT kind, place FROM origins WHERE entry = ? ORDER BY kind, place
+-- name: insert_mirrored
+INSERT OR IGNORE INTO mirrored VALUES (?, ?)
 
--- name: insert_origin
-INSERT OR IGNORE INTO origins VALUES (?, ?, ?)
-
--- name: delete_origin
-DELETE FROM origins WHERE entry = ? AND kind = ? AND place = ?
-
--- name: delete_origins
-DELETE FROM origins WHERE entry = ?
+-- name: delete_mirrored
+DELETE FROM mirrored WHERE entry = ? AND place = ?
 
 -- name: mirrored
-SELECT e.uid, e.content_hash FROM origins AS o JOIN entries AS e ON e.id = o.entry
-WHERE o.kind = ? AND o.place = ? AND e.scope = ? AND e.target = ?
+SELECT e.uid, e.content_hash FROM mirrored AS m JOIN entries AS e ON e.id = m.entry
+WHERE m.place = ? AND e.scope = ? AND e.target = ?
 
 -- name: mirrored_exactly
-SELECT e.uid FROM origins AS o JOIN entries AS e ON e.id = o.entry
-WHERE o.kind = ? AND o.place = ? AND e.scope = ? AND e.target = ? AND e.content_hash = ?
+SELECT e.uid FROM mirrored AS m JOIN entries AS e ON e.id = m.entry
+WHERE m.place = ? AND e.scope = ? AND e.target = ? AND e.content_hash = ?
 
 -- name: mirrored_containing
-SELECT e.uid FROM origins AS o JOIN entries AS e ON e.id = o.entry
-WHERE o.kind = ? AND o.place = ? AND e.scope = ? AND e.target = ? AND instr(e.content, ?) > 0
+SELECT e.uid FROM mirrored AS m JOIN entries AS e ON e.id = m.entry
+WHERE m.place = ? AND e.scope = ? AND e.target = ? AND instr(e.content, ?) > 0
 ORDER BY e.created_at, e.id LIMIT 1
 
 -- name: save_stamp

@@ -1,2 +1,0 @@
--- name: oldest_writer
-SELECT max(oldest_writer) FROM migrations
