@@ -41,21 +41,29 @@ class Judge:
     def __init__(self, groups: Sequence[QueryGroup], counts: Mapping[str, int], rows: int) -> None:
         """Weigh the words by `counts` of `rows`; an unknown one weighs most. Stop words count only when there is nothing else."""
         judged = [group for group in groups if not group.stop] or list(groups)
-        self._groups = [(group, [rarity(counts.get(part, 0), rows) for part in group.parts]) for group in judged]
-        weights = [max(rarities) for _, rarities in self._groups]
+        weighed = [(group, [rarity(counts.get(part, 0), rows) for part in group.parts]) for group in judged]
+        weights = [max(rarities) for _, rarities in weighed]
+        # Most words are plain: kept apart, they cost one look-up each.
+        self._plain = [(group.parts[0], rarities[0]) for group, rarities in weighed if _is_plain(group)]
+        self._compound = [(group, rarities) for group, rarities in weighed if not _is_plain(group)]
         self._total = sum(weights)
         self._heaviest = sum(heapq.nlargest(_LONGEST, weights))
 
     def evidence(self, held: Collection[str]) -> Evidence:
         """Return the evidence of a row that holds the terms `held` in its own text."""
-        found, complete = 0.0, True
-        for group, rarities in self._groups:
+        weights = [weight for part, weight in self._plain if part in held]
+        found, complete = sum(weights), len(weights) == len(self._plain)
+        for group, rarities in self._compound:
             covered = _coverage(group, rarities, held)
             complete = complete and covered == 1.0
             found += max(rarities) * covered
         if not found:
             return Evidence()
         return Evidence(min(1.0, found / self._total), min(1.0, found / self._heaviest), complete)
+
+
+def _is_plain(group: QueryGroup) -> bool:
+    return len(group.parts) == 1 and not group.wholes
 
 
 def _coverage(group: QueryGroup, rarities: Sequence[float], held: Collection[str]) -> float:

@@ -105,8 +105,10 @@ class Recaller:
         order = self._order(found, asked, judge, where, now, query.limit)
         if query.strict:
             order = passing(order[: query.limit], found.evidence.__getitem__, self._options.gate)
-        hits = [self._hit(row, found, explain=query.explain) for row in order]
-        packed, left_out = pack(hits, query.limit, budget_of(query.budget_chars, query.budget_tokens))
+        budget = budget_of(query.budget_chars, query.budget_tokens)
+        # Only a budget can pass over a hit, so that later ones are needed.
+        hits = [self._hit(row, found, explain=query.explain) for row in (order[: query.limit] if budget is None else order)]
+        packed, left_out = pack(hits, query.limit, budget)
         flags = {"bounded": plan.bounded, "cut-query": asked.cut or plan.shortened, "cut-budget": left_out}
         notes = tuple(name for name, is_set in flags.items() if is_set)
         return RecallResult(query=query.text, hits=tuple(packed), notes=notes, searched=rows)
@@ -157,7 +159,7 @@ class Recaller:
         if len(candidates) >= first.limit:
             # Rows that hold every word may stand behind many short ones that hold one of them often.
             whole = merge(*(self._store.lexical(other, where) for other in others))
-            candidates = merge(candidates, whole)
+            candidates = merge(candidates, whole) if whole else candidates
         held: dict[int, frozenset[str]] = {}
         rows: dict[int, Entry | Turn] = {}
         for number, row in enumerate(fresh, 1):
