@@ -54,7 +54,7 @@ TOKENS: tuple[_Token, ...] = (
     _token("google-secret", "GOCSPX-", f"{_B}{{20,}}+", digit=False),
     _token("npm-token", "npm_", f"{_W}{{30,}}+"),
     _token("pypi-token", "pypi-", f"{_B}{{40,}}+"),
-    _token("jwt", "eyJ", rf"{_B}{{8,}}+(?:\.{_B}*+){{1,4}}", digit=False),
+    _token("jwt", "eyJ", rf"{_B}{{8,}}+(?:\.{{1,2}}{_B}++){{1,4}}", digit=False),
     _token("telegram-token", ":AA", f":AA{_B}{{30,}}+", head="[0-9]{6,12}"),
     _token("sendgrid-key", "SG.", rf"{_B}{{16,}}+\.{_B}{{16,}}+", digit=False),
     _token("huggingface-token", "hf_", f"{_W}{{30,}}+", digit=False),
