@@ -155,7 +155,7 @@ _NOTE = ("system", "sys", "inst", "memorycontext", "recalledmemory", "assistant"
 _ROLE_NAMES = frozenset(
     {"system", "systemnote", "systemmessage", "systemprompt", "assistant", "developer", "human", "user", "tool", "ai", "model"}
 )
-_LINE_HEAD = re.compile(r"(?m)^([^\n:\uff1a\ufe55\ufe13\u2236]{2,64})[:\uff1a\ufe55\ufe13\u2236](?!//)")
+_LINE_HEAD = re.compile(r"(?m)^([^\n:\uff1a\ufe55\ufe13\u2236\u02f8]{2,64})([:\uff1a\ufe55\ufe13\u2236]++)(?!//)")
 
 
 def _folded(window: str) -> str:
@@ -181,7 +181,7 @@ def _opened(match: re.Match[str]) -> str:
 def _unmarked(match: re.Match[str]) -> str:
     if _folded(match[1]).lstrip("0123456789") not in _ROLE_NAMES:
         return match.group()
-    return match[1] + "\u02f8"
+    return match[1] + "\u02f8" * len(match[2])
 
 
 def neutralise(text: str) -> str:
