@@ -1,0 +1,117 @@
+"""The boundary to the host: no exception and no wait leaves a hook.
+
+The host swallows what a provider raises, at best with a debug line, and waits without a limit for most hooks. So failures are
+logged with their traceback and counted here, and work that may hang runs on a helper thread that is left behind when it is late.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import ParamSpec, TypeVar
+
+from hermes_mnemosyne._errors import StoreUnavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+HELPERS = 8
+
+log = logging.getLogger("hermes_mnemosyne.hermes")
+
+
+class Overdue(StoreUnavailable):
+    """There was no answer in time."""
+
+
+class _Process:
+    """What the providers of one process share: failure counts and the places for helper threads."""
+
+    def __init__(self) -> None:
+        self.id = os.getpid()
+        self.counts: Counter[str] = Counter()
+        self.lock = threading.Lock()
+        self.places = threading.BoundedSemaphore(HELPERS)
+
+
+_process = _Process()
+
+
+def _current() -> _Process:
+    # A forked child has none of its parent's threads, so places that they held would never come back.
+    global _process  # noqa: PLW0603
+    if _process.id != os.getpid():
+        _process = _Process()
+    return _process
+
+
+def count(what: str) -> None:
+    """Count one failure of this process under a name such as `prefetch` or `prefetch-late`."""
+    process = _current()
+    with process.lock:
+        process.counts[what] += 1
+
+
+def failures() -> dict[str, int]:
+    """Return how often each hook of this process failed or was late."""
+    process = _current()
+    with process.lock:
+        return dict(process.counts)
+
+
+def hook(default: Callable[[Exception], R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a method a hook: an exception is logged and counted, and `default` of it is returned."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                count(function.__name__)
+                log.exception("%s failed", function.__name__)
+                return default(error)
+
+        return guarded
+
+    return decorate
+
+
+def within(seconds: float, work: Callable[[], R]) -> R:
+    """Return what `work` returns, run in the caller's context on a helper thread, if it does so in time.
+
+    Raises Overdue when it does not, or when too many helpers still hang; what `work` raises is raised here.
+    """
+    deadline = time.monotonic() + seconds
+    places = _current().places
+    if not places.acquire(timeout=seconds):
+        raise Overdue(f"{HELPERS} calls still wait for an answer")
+    answer: Future[R] = Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            answer.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+            answer.set_exception(error)
+        finally:
+            places.release()
+
+    helper = threading.Thread(target=run, name="mnemosyne-helper", daemon=True)
+    try:
+        helper.start()
+    except RuntimeError as error:
+        places.release()
+        raise Overdue("no thread could be started") from error
+    # Not waiting for the answer alone: a caller that has its answer finds no thread left over.
+    helper.join(max(deadline - time.monotonic(), 0.0))
+    if not answer.done():
+        raise Overdue(f"there was no answer within {seconds:g} s")
+    return answer.result()

@@ -1,0 +1,117 @@
+"""What the host asks about the provider itself: availability, settings, status, places."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hermes_mnemosyne import settings as table
+from hermes_mnemosyne._errors import ConfigError, MnemosyneError
+from hermes_mnemosyne.hermes.provider import host
+from hermes_mnemosyne.hermes.provider.boundary import failures, within
+from hermes_mnemosyne.store.protocol import Counts
+
+STATUS_SECONDS = 2.0
+_IDENTITY_KEYS = ("db", "data_dir", "allowed_themes", "identity_aliases", "bench_mode", "readable_themes", "write_contexts")
+_BESIDE = ("", "-wal", "-shm")
+
+
+def effective(name: str, home: Path | None) -> table.Effective:
+    """Return the settings of a provider. Raises ConfigError for a file that cannot be read."""
+    return table.resolve(hermes_home=home, provider=name)
+
+
+def database(settings: table.Settings, home: Path | None) -> Path:
+    """Return the database file. Raises ConfigError when no home directory is known."""
+    return table.database_file(settings, hermes_home=home)
+
+
+def why_unavailable(name: str) -> str:
+    """Return why the provider cannot be used, empty when it can; nothing is opened or created."""
+    home = host.hermes_home()
+    try:
+        place = database(effective(name, home).settings, home).parent
+    except ConfigError as error:
+        return str(error)
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        return f"{place} is no directory: move it away, or name another database with MNEMOSYNE_DB"
+    if not os.access(place, os.R_OK | os.X_OK):
+        return f"{place} cannot be read: correct its owner or mode"
+    return ""
+
+
+def identity_signature(name: str) -> dict[str, Any]:
+    """Return a value that changes with the settings that decide whose memory an agent uses."""
+    home = host.hermes_home()
+    settings = effective(name, home).settings
+    values = {key: getattr(settings, key) for key in _IDENTITY_KEYS}
+    text = json.dumps({"home": str(home), **values}, sort_keys=True, default=str)
+    return {name: hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]}
+
+
+def backup_paths(name: str) -> list[str]:
+    """Return the files outside the home that a backup of it must include."""
+    home = host.hermes_home()
+    file = database(effective(name, home).settings, home)
+    if home is not None and file.resolve().is_relative_to(home.resolve()):
+        return []
+    beside = [file.with_name(file.name + ending) for ending in _BESIDE]
+    if file.parent.is_dir():
+        others = ("*.key", "*.yaml", f"{file.stem}*spool*")
+        beside += sorted(path for pattern in others for path in file.parent.glob(pattern) if path not in beside)
+    return [str(path) for path in beside if path.is_file()]
+
+
+def status(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the lines that the host prints about the provider: where its memories lie, how many, and what is degraded."""
+    home = host.hermes_home()
+    resolved = effective(name, home)
+    file = database(resolved.settings, home)
+    lines: dict[str, Any] = {**given, "database": str(file)}
+    if file.exists():
+        try:
+            lines.update(within(STATUS_SECONDS, lambda: _figures(file, resolved.settings)))
+        except (MnemosyneError, OSError) as error:
+            lines["store"] = str(error)
+    else:
+        lines["store"] = "made at the first session"
+    if resolved.warnings:
+        lines["settings"] = "; ".join(resolved.warnings)
+    return lines
+
+
+def _figures(file: Path, settings: table.Settings) -> dict[str, Any]:
+    from hermes_mnemosyne.engine import Memory
+
+    counts = Memory.open(file, theme=settings.theme, settings=settings).counts()
+    return {"theme": settings.theme, "memories": counts.entries, "turns": counts.turns, **_hook_failures()}
+
+
+def _hook_failures() -> dict[str, Any]:
+    counted = failures()
+    return {"failures": ", ".join(f"{what} {number}" for what, number in sorted(counted.items()))} if counted else {}
+
+
+def prompt_block(*, theme: str, counts: Counts | None, keyless: bool = False) -> str:
+    """Return the text for the system prompt: whose memory this is, how much it holds, and how to recall."""
+    if keyless:
+        held = "Nothing can be recalled here: the key that tells contacts apart is missing or another one. New turns wait until it is back."
+    elif counts is None:
+        held = "How many memories it holds is unknown at the moment."
+    else:
+        held = f"It holds {counts.entries} memories and {counts.turns} messages of earlier conversations."
+    return (
+        f"# Mnemosyne memory\nYour durable memory is the theme `{theme}`. {held} What is relevant to a message is recalled before it. "
+        "To look further, call recall_memory (facts, preferences, notes) or recall_conversation (what was said earlier)."
+    )
+
+
+def trouble_block(reason: str) -> str:
+    """Return the text for the system prompt while the store cannot be used."""
+    return f"# Mnemosyne memory\nYour durable memory cannot be used at the moment: {reason}" if reason else ""

@@ -1,0 +1,74 @@
+"""Late reports of turns that a transcript has overtaken, told from turns that say the same thing again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_mnemosyne.clock import uuid7
+from hermes_mnemosyne.hermes.provider.ledger import Ledger
+from hermes_mnemosyne.store.operations import TurnText
+from hermes_mnemosyne.values import Role
+
+
+def turn(number: int, role: Role = "user") -> TurnText:
+    return TurnText(uid=uuid7(), role=role, content=f"What was said as number {number}")
+
+
+def exchange(number: int) -> list[TurnText]:
+    return [turn(number), turn(number, "assistant")]
+
+
+def test_a_report_without_a_transcript_before_it_is_new() -> None:
+    assert Ledger().report(exchange(1)) == [None, None]
+
+
+def test_a_report_that_a_transcript_overtook_has_the_uids_of_the_transcript() -> None:
+    ledger = Ledger()
+    known = exchange(1)
+    ledger.transcript(known)
+    assert ledger.report(exchange(1)) == [one.uid for one in known]
+
+
+def test_the_same_words_said_again_after_a_reported_turn_are_new() -> None:
+    ledger = Ledger()
+    ledger.report(exchange(1))
+    ledger.transcript(exchange(1))
+    assert ledger.report(exchange(1)) == [None, None]
+
+
+def test_a_compression_in_the_middle_of_a_turn_is_ahead_by_its_question_only() -> None:
+    ledger = Ledger()
+    ledger.report(exchange(1))
+    question = turn(2)
+    ledger.transcript([*exchange(1), question])
+    assert ledger.report(exchange(2)) == [question.uid, None]
+
+
+def test_an_older_turn_said_again_is_new_once_the_late_reports_are_through() -> None:
+    ledger = Ledger()
+    old, last = exchange(1), exchange(2)
+    ledger.transcript([*old, *last])
+    assert ledger.report(exchange(2)) == [one.uid for one in last]
+    assert ledger.report(exchange(1)) == [None, None]
+
+
+def test_a_turn_that_no_transcript_holds_ends_the_wait_for_late_reports() -> None:
+    ledger = Ledger()
+    ledger.transcript(exchange(1))
+    assert ledger.report(exchange(2)) == [None, None]
+    assert ledger.report(exchange(1)) == [None, None]
+
+
+@given(turns=st.lists(st.integers(0, 3), max_size=12), reported=st.integers(0, 12))
+def test_every_turn_is_new_exactly_once_wherever_the_transcript_comes_between(turns: list[int], reported: int) -> None:
+    """With reports in order, a transcript of all turns takes the place of just those that were not reported before it."""
+    ledger = Ledger()
+    new = 0
+    for number in turns[:reported]:
+        new += ledger.report(exchange(number)).count(None)
+    ledger.transcript([message for number in turns for message in exchange(number)])
+    late = [found for number in turns[reported:] for found in ledger.report(exchange(number))]
+    assert new == 2 * len(turns[:reported])
+    assert None not in late
+    assert len(set(late)) == len(late)
