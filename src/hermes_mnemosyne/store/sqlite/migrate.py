@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from hermes_mnemosyne._errors import SchemaMismatch
@@ -36,6 +37,7 @@ def _parse(name: str, text: str) -> tuple[int, str, int]:
     return int(name[:4]), hashlib.sha256(text.encode()).hexdigest(), int(oldest[1]) if oldest else 1
 
 
+@cache
 def known() -> int:
     """Return the number of the newest migration that this release knows."""
     return _parse(*migrations()[-1])[0]

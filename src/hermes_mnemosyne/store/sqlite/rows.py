@@ -42,9 +42,13 @@ def age_of(row: int) -> int:
     return row & (1 << _SEQ_BITS) - 1
 
 
+# One encoder for all rows: `json.dumps` would build one per call.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+
 def dumps(value: Any) -> str:
     """Return compact JSON with stable key order."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _ENCODE(value)
 
 
 def entry_value(row: sqlite3.Row | tuple[Any, ...]) -> Entry:
