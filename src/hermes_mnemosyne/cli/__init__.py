@@ -1,0 +1,91 @@
+"""The `mnemosyne` command: thin, no SQL, no ranking.
+
+`main` is the console script; `add_subcommands` and `run` let another argparse program (the host's `hermes mnemosyne ...`) carry
+the same commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from hermes_mnemosyne._errors import InvalidInput, MnemosyneError
+from hermes_mnemosyne.cli import memories, moving, reading, setup, upkeep
+from hermes_mnemosyne.cli.common import BROKEN_PIPE, INTERRUPTED, Exit, Parser, VersionAction, common_options
+from hermes_mnemosyne.cli.output import Output, complain
+
+DESCRIPTION = "Durable, searchable, private memory for AI agents."
+_HANDLER = "mnemosyne_handler"
+
+
+def build_parser(prog: str = "mnemosyne") -> argparse.ArgumentParser:
+    """Return the complete parser of the command."""
+    parser = Parser(
+        prog=prog,
+        description=DESCRIPTION,
+        parents=[common_options()],
+        epilog=f"example:\n  {prog} remember 'The cat is called Momo'",
+    )
+    parser.add_argument("--version", action=VersionAction, help="print the version and exit")
+    add_subcommands(parser)
+    return parser
+
+
+def add_subcommands(parser: argparse.ArgumentParser) -> None:
+    """Add every subcommand to `parser`, which may belong to another program; `run` executes what it parsed."""
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", prog=parser.prog, parser_class=Parser, dest="mnemosyne_command"
+    )
+    for group in (memories, reading, moving, upkeep, setup):
+        group.register(commands)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Execute parsed arguments and return the exit code; expected errors become one line on stderr."""
+    handler = getattr(args, _HANDLER, None)
+    if handler is None:
+        complain("no command given: see --help")
+        return Exit.USAGE
+    out = Output(sys.stdout, json_mode=getattr(args, "json", False))
+    try:
+        code = int(handler(args, out))
+        out.flush()
+    except MnemosyneError as error:
+        out.flush_quietly()
+        complain(str(error))
+        return Exit.USAGE if isinstance(error, InvalidInput) else Exit.FAILED
+    except BrokenPipeError:
+        _detach_stdout()
+        return BROKEN_PIPE
+    except OSError as error:
+        _detach_stdout()
+        complain(
+            f"{error.filename or 'input or output'}: {error.strerror or error}: check the path, its permissions and the free space"
+        )
+        return Exit.FAILED
+    except KeyboardInterrupt:
+        complain("interrupted: what was acknowledged is stored")
+        return INTERRUPTED
+    return code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line with `argv` (default: of the process) and return its exit code."""
+    try:
+        args = build_parser().parse_args(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else Exit.USAGE
+    return run(args)
+
+
+def _detach_stdout() -> None:
+    """Point stdout to nowhere, so that the interpreter's last flush cannot fail again."""
+    try:
+        stdout = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stdout)
+    os.close(nowhere)

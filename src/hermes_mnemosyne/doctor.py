@@ -1,0 +1,278 @@
+"""Doctor: what works, what is degraded and why, and what to do about it.
+
+The central check stores, recalls and forgets a real row in a theme of its own, so that "ok" means that the whole path works, and
+not that nobody has complained.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hermes_mnemosyne import paths
+from hermes_mnemosyne._errors import ConfigError, MnemosyneError
+from hermes_mnemosyne.store.operations import Operation
+from hermes_mnemosyne.store.protocol import Reach
+from hermes_mnemosyne.values import Origin
+
+if TYPE_CHECKING:
+    from hermes_mnemosyne.engine import Memory
+    from hermes_mnemosyne.settings import Effective
+
+Status = Literal["ok", "warn", "off", "fail"]
+SCRATCH_THEME = "_doctor"
+_FINISH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. `fail` needs repair, `warn` wants a look, `off` is a part that is absent or not configured."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings; `ok` is false only for what needs repair."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether nothing needs repair."""
+        return all(check.status != "fail" for check in self.checks)
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the report as a JSON-ready object."""
+        return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
+
+
+def examine(memory: Memory, *, effective: Effective | None = None, home: Path | None = None) -> Report:
+    """Check everything about a memory, the settings it was opened with, and the Hermes home (None: there is none).
+
+    Writes and erases one row in the theme `_doctor`. Raises nothing that a check can report.
+    """
+    checks = [*_guarded("store", lambda: _store(memory))]
+    if all(check.status != "fail" for check in checks):
+        checks += _guarded("round trip", lambda: _round_trip(memory))
+        checks += _guarded("integrity", lambda: _integrity(memory))
+        checks += _guarded("erasure", lambda: _erasure(memory))
+        checks += _guarded("subject key", lambda: _subject_key(memory))
+    checks += _guarded("spool", lambda: _spool(memory))
+    checks += _guarded("modes", lambda: _modes(memory))
+    checks += _guarded("vectors", _vectors)
+    if effective is not None:
+        checks += _guarded("settings", lambda: _settings(effective))
+    checks += _guarded("hermes", lambda: _hermes(home))
+    checks += _guarded("python", _python)
+    return Report(tuple(checks))
+
+
+def _guarded(name: str, check: Callable[[], Iterator[Check]]) -> list[Check]:
+    """Run one check; an error of ours is its finding."""
+    found: list[Check] = []
+    try:
+        found += check()
+    except (MnemosyneError, OSError) as error:
+        detail, _, remedy = str(error).partition(": ") if isinstance(error, MnemosyneError) else (str(error), "", "")
+        found.append(Check(name, "fail", detail, remedy))
+    return found
+
+
+# -- the store -------------------------------------------------------------------------------------------------------------------
+
+
+def _store(memory: Memory) -> Iterator[Check]:
+    if paths.is_network_filesystem(memory.path):
+        yield Check(
+            "store", "fail", f"{memory.path} lies on a network file system", "move it to a local disk, or name another with --db"
+        )
+        return
+    figures = memory.engine.store.stats()
+    size = f"{figures['bytes'] / 1e6:.1f} MB"
+    schema = figures["schema"]
+    yield Check(
+        "store",
+        "ok",
+        f"{memory.path}, {size}, schema {schema}, SQLite {figures['sqlite']}, durability {memory.settings.durability}",
+    )
+
+
+def _round_trip(memory: Memory) -> Iterator[Check]:
+    scratch = type(memory)(memory.engine, theme=SCRATCH_THEME, subject="", reach=Reach(frozenset({SCRATCH_THEME}), ""))
+    word = f"scratch{secrets.token_hex(8)}"
+    receipt = scratch.remember(f"doctor {word}", origin=Origin("cli", "doctor"), visibility="local")
+    if receipt.status == "queued":
+        _cancel(memory, receipt.uid)
+        yield Check(
+            "round trip",
+            "fail",
+            "the store cannot be written now: writes wait in the spool",
+            "see the check 'store' and the disk",
+        )
+        return
+    try:
+        found = receipt.uid in {hit.uid for hit in scratch.recall(word).hits}
+    finally:
+        scratch.forget(receipt.uid)
+    left = scratch.recall(word).hits
+    if not found:
+        yield Check("round trip", "fail", "a row that was just stored is not found by its own word", "mnemosyne reindex")
+    elif left or memory.engine.store.state(receipt.uid, scratch.reach) != "forgotten":
+        yield Check("round trip", "fail", "a row that was just forgotten is still there", "mnemosyne reindex, then report this")
+    else:
+        yield Check("round trip", "ok", "a row was stored, recalled and forgotten")
+
+
+def _cancel(memory: Memory, uid: str) -> None:
+    def without(op: Operation) -> Operation | None:
+        return None if getattr(op, "uid", None) == uid else op
+
+    memory.engine.spool.cancel(without)
+
+
+def _integrity(memory: Memory) -> Iterator[Check]:
+    problems = memory.engine.store.check()
+    for problem in problems:
+        yield Check(
+            "integrity", "fail", problem, "mnemosyne reindex; if that does not help, export what can be read and restore a backup"
+        )
+    if not problems:
+        yield Check("integrity", "ok", "the file, its references and its full-text index are sound")
+
+
+def _erasure(memory: Memory) -> Iterator[Check]:
+    memory.engine.finish(_FINISH_SECONDS)
+    pending = memory.engine.store.stats()["erasures_pending"]
+    if pending > 0 or memory.engine.spool.status()["erasure_pending"]:
+        remedy = "end the programs that read the store, then run mnemosyne doctor again"
+        yield Check(
+            "erasure",
+            "warn",
+            f"erasures are not complete: traces of forgotten text may be in the file",
+            remedy,
+        )
+    else:
+        yield Check("erasure", "ok", "nothing that was forgotten waits to be erased")
+
+
+def _subject_key(memory: Memory) -> Iterator[Check]:
+    usable = memory.engine.bind_key()
+    problems = memory.engine.key.problems()
+    for problem in problems or ([] if usable else ["the subject key cannot be made: check the directory's mode"]):
+        detail, _, remedy = problem.partition(": ")
+        yield Check("subject key", "warn" if usable else "fail", detail, remedy)
+    if usable and not problems:
+        yield Check("subject key", "ok", f"{memory.engine.key.path} is the one this store was made with")
+
+
+def _spool(memory: Memory) -> Iterator[Check]:
+    figures = memory.engine.spool.status()
+    sound = True
+    if figures["count"]:
+        sound = False
+        detail = f"{figures['count']} writes wait for the store, the oldest for {figures['oldest_age']}"
+        yield Check("spool", "warn", detail, "mnemosyne spool drain")
+    if figures["refused"]:
+        sound = False
+        detail = f"{figures['refused']} writes were refused because the spool or the disk was full"
+        yield Check("spool", "warn", detail, "free space on the disk or raise spool_max_bytes")
+    if figures["quarantined"]:
+        sound = False
+        detail = f"{figures['quarantined']} writes failed for reasons of their own and are kept in quarantine"
+        yield Check("spool", "fail", detail, "mnemosyne spool quarantine, then retry or drop each")
+    for path in figures["damaged"]:
+        sound = False
+        yield Check(
+            "spool", "warn", f"a damaged spool was set aside as {path}", "delete it with its -wal and -shm when it is of no use"
+        )
+    if sound:
+        yield Check("spool", "ok", "empty")
+
+
+def _modes(memory: Memory) -> Iterator[Check]:
+    files = [memory.path.with_name(memory.path.name + suffix) for suffix in ("", "-wal", "-shm")]
+    spool = memory.engine.spool.path
+    files += [spool.with_name(spool.name + suffix) for suffix in ("", "-wal", "-shm")]
+    problems = [problem for path in (memory.path.parent, *files) for problem in paths.mode_problems(path)]
+    for problem in problems:
+        detail, _, remedy = problem.partition(": ")
+        yield Check("modes", "warn", detail, remedy)
+    if not problems:
+        yield Check("modes", "ok", "the directory and the files are closed to other users")
+
+
+# -- around the store ------------------------------------------------------------------------------------------------------------
+
+
+def _vectors() -> Iterator[Check]:
+    yield Check("vectors", "off", "no embedder is configured: recall is by words")
+
+
+def _settings(effective: Effective) -> Iterator[Check]:
+    for warning in effective.warnings:
+        yield Check("settings", "warn", warning, "mnemosyne config show --effective")
+    if not effective.warnings:
+        changed = sum(source != "default" for _, _, source in effective.rows())
+        yield Check("settings", "ok", f"{changed} set, the rest default")
+
+
+def _hermes(home: Path | None) -> Iterator[Check]:
+    from hermes_mnemosyne.install import inspect, rivals
+
+    if home is None:
+        yield Check("hermes", "off", "there is no Hermes home", "install hermes-agent, then mnemosyne install")
+        return
+    found = inspect(home)
+    place = f"{found.directory} is {found.status}" + (f" (of {found.owner})" if found.owner else "")
+    match found.status:
+        case "absent":
+            yield Check("hermes", "off", f"{home} has no plugin directory of Mnemosyne", "mnemosyne install")
+        case "current" | "linked":
+            yield Check("hermes", "ok", place)
+        case "stale":
+            yield Check("hermes", "warn", place, "mnemosyne install")
+        case _:
+            yield Check("hermes", "warn", place, "move it away, or mnemosyne install --force")
+    for rival in rivals():
+        yield Check("hermes", "warn", rival)
+    yield _active(home)
+
+
+def _active(home: Path) -> Check:
+    from hermes_mnemosyne.config_files import HERMES_CONFIG, read_mapping
+
+    try:
+        data = read_mapping(home / HERMES_CONFIG) or {}
+    except ConfigError as error:
+        return Check("hermes provider", "fail", str(error))
+    memory = data.get("memory")
+    active = memory.get("provider") if isinstance(memory, dict) else None
+    if active == "mnemosyne":
+        return Check("hermes provider", "ok", "mnemosyne is the active provider")
+    return Check("hermes provider", "off", f"the active provider is {active or 'none'}", "hermes memory setup mnemosyne")
+
+
+def _python() -> Iterator[Check]:
+    from importlib.util import find_spec
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    missing = [name for name in ("yaml", "ruamel.yaml", "snowballstemmer") if not _present(name, find_spec)]
+    if missing:
+        yield Check("python", "fail", f"Python {version} without {', '.join(missing)}", "pip install --upgrade hermes-mnemosyne")
+    else:
+        yield Check("python", "ok", f"Python {version}")
+
+
+def _present(name: str, find_spec: Callable[[str], object]) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of the parent package
+        return False
