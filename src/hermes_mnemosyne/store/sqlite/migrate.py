@@ -6,7 +6,6 @@ import hashlib
 import re
 import sqlite3
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from hermes_mnemosyne._errors import SchemaMismatch
 from hermes_mnemosyne.clock import now_text
@@ -26,6 +25,9 @@ CREATE TABLE IF NOT EXISTS migrations (
 
 
 def _release() -> str:
+    # Imported here: it costs more than opening a store, and only a migration needs it.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("hermes-mnemosyne")
     except PackageNotFoundError:
