@@ -22,7 +22,7 @@ LAYERS = (
     {"_errors", "clock", "config_files", "forks", "keys", "masking", "paths", "text", "times", "values"},
     {"store"},
     {"cancelling", "capture", "drafts", "identity", "pending", "recall", "settings", "spool"},
-    {"core", "doctor", "engine", "install", "registry", "worker"},
+    {"core", "doctor", "engine", "install", "registry", "transfer", "worker"},
     {""},  # the package's own __init__, which hands out the public names
     {"cli"},
     {"__main__", "hermes"},
