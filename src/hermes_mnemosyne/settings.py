@@ -8,7 +8,6 @@ null value are not set.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import os
 import re
@@ -316,6 +315,8 @@ def _merge(sources: list[_Source], *, strict: bool) -> Effective:
 
 
 def _unknown(name: str) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.5)
     hint = f"did you mean `{near[0]}`?" if near else "see `mnemosyne config show --effective` for the keys"
     return f"unknown setting `{name}`: {hint}"

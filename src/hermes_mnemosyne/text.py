@@ -10,7 +10,8 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from hermes_mnemosyne._errors import InvalidInput
@@ -19,9 +20,15 @@ MAX_DEPTH = 64
 MAX_VALUES = 100_000
 MAX_INTEGER_BITS = 4096
 
+
+def lazy(source: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
+    """Return a function that gives the compiled expression, compiling it at the first call: a start of the host stays cheap."""
+    return cache(lambda: re.compile(source, flags))
+
+
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_LONE = re.compile("[\ud800-\udfff]")
+_PAIR = lazy("[\ud800-\udbff][\udc00-\udfff]")
+_LONE = lazy("[\ud800-\udfff]")
 _BLANKS = " \t\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 
 
@@ -38,9 +45,9 @@ def storable(text: str) -> tuple[str, tuple[str, ...]]:
     if not _UNSTORABLE.search(text):
         return text, ()
     notes = []
-    text = _PAIR.sub(_joined, text)
-    if _LONE.search(text):
-        text = _LONE.sub("\ufffd", text)
+    text = _PAIR().sub(_joined, text)
+    if _LONE().search(text):
+        text = _LONE().sub("\ufffd", text)
         notes.append("replaced-surrogate")
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
@@ -124,27 +131,25 @@ def content_hash(text: str) -> str:
 # -- for prompts -----------------------------------------------------------------------------------------------------------------
 
 # Format characters that show nothing. They hide a tag from a comparison but not from a model, so prompts do without them.
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 # Joiners and variation selectors belong to scripts and emoji; beside ASCII they have no use.
-_STRAY_JOINER = re.compile(
-    "(?:(?<=[\0-\x7f])|(?<![\\s\\S]))[\u200c\u200d\ufe00-\ufe0f]+|[\u200c\u200d\ufe00-\ufe0f]+(?=[\0-\x7f])"
-)
-_CONTROLS = re.compile("[\0-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]+")
-_LINE_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_STRAY_JOINER = lazy("(?:(?<=[\0-\x7f])|(?<![\\s\\S]))[\u200c\u200d\ufe00-\ufe0f]+|[\u200c\u200d\ufe00-\ufe0f]+(?=[\0-\x7f])")
+_CONTROLS = lazy("[\0-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]+")
+_LINE_BREAKS = lazy("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _LOOKALIKES = str.maketrans("аеіјорсуѕтмһнкѡԁԛѵοαειρυτνκϲϳ", "aeijopcystmhhkwdqvoaeiputvkcj")
 _WORD_WINDOW = 96
 # An angle or square bracket in any spelling that a model may read as one: itself, wide and small forms, and escapes.
-_OPENER = re.compile(
+_OPENER = lazy(
     r"[<\uff1c\ufe64\u2329\u3008\u276e\u1438\[\uff3b\u3010]"
     r"|&(?:amp;)*(?:lt|LT|lbrack|lsqb|\#0*(?:60|91)|\#[xX]0*(?:3[cC]|5[bB]));?"
     r"|\\+(?:u\{?0*(?:3[cC]|5[bB])\}?|x(?:3[cC]|5[bB])|0?74|133)"
     r"|%(?:25)*(?:3[cC]|5[bB])"
 )
-_SQUARE = re.compile(r"[\[\uff3b\u3010]|(?:5[bB]|91|lbrack|lsqb|133)[;}]?\Z")
-_ESCAPE = re.compile(r"\\+u\{?([0-9a-fA-F]{4,6})\}?|\\+x([0-9a-fA-F]{2})|%([0-9a-fA-F]{2})")
+_SQUARE = lazy(r"[\[\uff3b\u3010]|(?:5[bB]|91|lbrack|lsqb|133)[;}]?\Z")
+_ESCAPE = lazy(r"\\+u\{?([0-9a-fA-F]{4,6})\}?|\\+x([0-9a-fA-F]{2})|%([0-9a-fA-F]{2})")
 _STRUCTURAL = (
     "memorycontext", "memoryprovider", "mnemosyne", "system", "sys", "assistant", "user", "human", "developer", "tool", "function",
     "instruction", "inst", "prompt", "context", "conversation", "memory", "memories", "recall", "hermes", "imstart", "imend",
@@ -155,21 +160,21 @@ _NOTE = ("system", "sys", "inst", "memorycontext", "recalledmemory", "assistant"
 _ROLE_NAMES = frozenset(
     {"system", "systemnote", "systemmessage", "systemprompt", "assistant", "developer", "human", "user", "tool", "ai", "model"}
 )
-_LINE_HEAD = re.compile(r"(?m)^([^\n:\uff1a\ufe55\ufe13\u2236\u02f8]{2,64})([:\uff1a\ufe55\ufe13\u2236]++)(?!//)")
+_LINE_HEAD = lazy(r"(?m)^([^\n:\uff1a\ufe55\ufe13\u2236\u02f8]{2,64})([:\uff1a\ufe55\ufe13\u2236]++)(?!//)")
 
 
 def _folded(window: str) -> str:
     import html
 
     window = html.unescape(html.unescape(window))
-    window = _ESCAPE.sub(lambda match: chr(min(int(match[1] or match[2] or match[3], 16), 0x10FFFF)), window)
+    window = _ESCAPE().sub(lambda match: chr(min(int(match[1] or match[2] or match[3], 16), 0x10FFFF)), window)
     window = unicodedata.normalize("NFKD", window).casefold().translate(_LOOKALIKES)
     return "".join(character for character in window if character.isalnum())
 
 
 def _opened(match: re.Match[str]) -> str:
     opener, window = match.group(), match.string[match.end() : match.end() + _WORD_WINDOW]
-    square = _SQUARE.search(opener) is not None
+    square = _SQUARE().search(opener) is not None
     bare = window.lstrip()
     # A special token of a chat template has no name that could be listed in full.
     token = not square and bare[:1] in {"|", "\uff5c", "<", "\uff1c"}
@@ -192,16 +197,16 @@ def neutralise(text: str) -> str:
     Invisible format characters and control characters other than tab and line feed are dropped. Applying it twice changes
     nothing more.
     """
-    text = _LINE_BREAKS.sub("\n", storable(text)[0])
-    text = _CONTROLS.sub("", _INVISIBLE.sub("", text))
-    text = _STRAY_JOINER.sub("", text)
-    text = _OPENER.sub(_opened, text)
-    return _LINE_HEAD.sub(_unmarked, text)
+    text = _LINE_BREAKS().sub("\n", storable(text)[0])
+    text = _CONTROLS().sub("", _INVISIBLE().sub("", text))
+    text = _STRAY_JOINER().sub("", text)
+    text = _OPENER().sub(_opened, text)
+    return _LINE_HEAD().sub(_unmarked, text)
 
 
 def one_line(text: str, *, limit: int | None = None) -> str:
     """Return `text` neutralised on one line, white space collapsed, cut to `limit` characters with an ellipsis."""
-    flat = " ".join(neutralise(" ".join(_LINE_BREAKS.sub("\n", text).split())).split())
+    flat = " ".join(neutralise(" ".join(_LINE_BREAKS().sub("\n", text).split())).split())
     if limit is None or len(flat) <= limit:
         return flat
     return flat[: max(limit - 1, 0)].rstrip() + "\u2026" if limit > 0 else ""
@@ -209,7 +214,7 @@ def one_line(text: str, *, limit: int | None = None) -> str:
 
 # -- for terminals ---------------------------------------------------------------------------------------------------------------
 
-_UNPRINTABLE = re.compile(
+_UNPRINTABLE = lazy(
     "[\0-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -227,4 +232,4 @@ def printable(text: str, *, keep: str = "\n\t") -> str:
             return character
         return f"\\x{ord(character):02x}" if character <= "\xff" else character.encode("unicode_escape").decode()
 
-    return _UNPRINTABLE.sub(escaped, text)
+    return _UNPRINTABLE().sub(escaped, text)

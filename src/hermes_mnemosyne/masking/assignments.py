@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hermes_mnemosyne.masking.found import MASK, MIN_PIN, Find, classes, placeholder, strong
+from hermes_mnemosyne.text import lazy
 
 _FOREIGN = (
     "contrase\u00f1a",
@@ -18,30 +19,30 @@ _FOREIGN = (
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode", "pwd", "_pass", "passwort", "kennwort", "mot de passe", *_FOREIGN)
 _TRIGGERS = (*_PASSWORDS, "secret", "token", "key", "credential")
 _PARTS = ("pass", "pwd", "kennwort", "secret", "token", "key", "credential")  # one of them is part of every ASCII trigger
-_KEY_BEFORE = re.compile(
+_KEY_BEFORE = lazy(
     r"(?:api|access|secret|private|signing|encryption|auth|account|master|shared|service|license|licence|storage|admin|webhook)[ _.-]?\Z"
 )
-_AFTER = re.compile(
+_AFTER = lazy(
     r"(?:[ _-]?(?:value|base|text)|[0-9]{1,3})?(?![A-Za-z0-9_])\\{0,3}[\"'`\]*)]{0,4}"
     r"(?:[ \t]{1,3}(?:for|of|to|on|at)[ \t][^\n:=.;,\"']{1,60}?)?"
     r"[ \t]{0,8}(?P<sep>:?={1,3}>?|->|[:\uff1a\u2192]|(?<=[ \t])(?:is|was|ist)(?=[ \t]))"
     r"(?P<gap>[ \t]{0,8}\n[ \t]{1,8}|[ \t*_]{0,8})"
     r"(?P<quote>\\{0,3}[\"'`])?"
 )
-_BESIDE = re.compile(r"(?P<sep>)(?P<gap>[ \t]{1,4})(?P<quote>[\"'`])?(?=\S)")
-_AFTER_FLAG = re.compile(r"(?P<sep>[ \t]{1,4}|=)(?P<gap>)(?P<quote>[\"'])?(?!-)(?=\S)")
-_FLAG_BEFORE = re.compile(r"(?:^|\s)--?[a-z0-9-]{0,40}\Z")
-_BARE = re.compile(r"[^\s\"'`]{1,2048}")
-_NEXT_PAIR = re.compile(r"[;&,](?=[\w.-]{1,64}[=:])|;\Z")
-_SECRET_NAME = re.compile(
+_BESIDE = lazy(r"(?P<sep>)(?P<gap>[ \t]{1,4})(?P<quote>[\"'`])?(?=\S)")
+_AFTER_FLAG = lazy(r"(?P<sep>[ \t]{1,4}|=)(?P<gap>)(?P<quote>[\"'])?(?!-)(?=\S)")
+_FLAG_BEFORE = lazy(r"(?:^|\s)--?[a-z0-9-]{0,40}\Z")
+_BARE = lazy(r"[^\s\"'`]{1,2048}")
+_NEXT_PAIR = lazy(r"[;&,](?=[\w.-]{1,64}[=:])|;\Z")
+_SECRET_NAME = lazy(
     r"(?i)(?:pass(?:word|wd|phrase|code|wort)?|pwd|kennwort|contrase\u00f1a|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|secret|"
     r"token|credentials?|authorization|cookies?|(?:api|access|secret|private|signing|encryption|auth|account|master|shared)[ _.-]?key)"
     r"s?(?:[ _.-]?(?:value|base|text|hash|plain))?[0-9]{0,3}\s*\Z"
 )
 _COUNTED = r"(?i)(?:max|min|num|total|prompt|completion|input|output|count|by|per|new)[ _.-]?"
-_NOT_SECRET_NAME = re.compile(_COUNTED + r"tokens?\s*\Z")
-_COUNTED_BEFORE = re.compile(_COUNTED + r"\Z")
-_CALL = re.compile(
+_NOT_SECRET_NAME = lazy(_COUNTED + r"tokens?\s*\Z")
+_COUNTED_BEFORE = lazy(_COUNTED + r"\Z")
+_CALL = lazy(
     r"[A-Za-z_][A-Za-z_.]*[(\[](?:\Z|.*[)\],]\Z)|(?:self|this|cls|config|conf|settings|env|process|os|options|opts|args|ctx|request|secrets|vault|var)"
     r"\.[A-Za-z_.]+\Z|(?:env|vault|secret|file):",
     re.DOTALL,
@@ -61,8 +62,8 @@ def assignments(text: str, lowered: str) -> Iterator[Find]:
     for start, end, is_password in _keywords(lowered):
         if start < done:
             continue
-        flag = _FLAG_BEFORE.search(lowered, max(0, start - 44), start) is not None
-        match = (flag and _AFTER_FLAG.match(text, end)) or _AFTER.match(text, end) or _BESIDE.match(text, end)
+        flag = _FLAG_BEFORE().search(lowered, max(0, start - 44), start) is not None
+        match = (flag and _AFTER_FLAG().match(text, end)) or _AFTER().match(text, end) or _BESIDE().match(text, end)
         if not match:
             continue
         compound = start > 0 and (
@@ -82,8 +83,8 @@ def _keywords(lowered: str) -> list[tuple[int, int, bool]]:
     for word in _TRIGGERS:
         start = lowered.find(word)
         while start >= 0:
-            named = word != "key" or _KEY_BEFORE.search(lowered, max(0, start - 12), start)
-            counted = word == "token" and _COUNTED_BEFORE.search(lowered, max(0, start - 12), start)
+            named = word != "key" or _KEY_BEFORE().search(lowered, max(0, start - 12), start)
+            counted = word == "token" and _COUNTED_BEFORE().search(lowered, max(0, start - 12), start)
             if named and not counted:
                 found.append((start, start + len(word), word in _PASSWORDS))
             start = lowered.find(word, start + len(word))
@@ -111,13 +112,13 @@ def _quoted(text: str, match: re.Match[str], *, is_password: bool) -> tuple[int,
 
 def _bare(text: str, match: re.Match[str], *, is_password: bool, compound: bool) -> tuple[int, int] | None:
     start = match.end()
-    run = _BARE.match(text, start)
+    run = _BARE().match(text, start)
     if run is None:
         return None
-    value = _NEXT_PAIR.split(run.group(), maxsplit=1)[0]
+    value = _NEXT_PAIR().split(run.group(), maxsplit=1)[0]
     if MASK.match(value):
         return None
-    if placeholder(value) or _CALL.match(value):
+    if placeholder(value) or _CALL().match(value):
         return None
     value = value.rstrip(".,;:!?)]}>*_`")
     if not value or placeholder(value):
@@ -145,4 +146,4 @@ def _refers(value: str) -> bool:
 
 def names_secret(name: str) -> bool:
     """Tell whether a key of this name holds a secret, such as `db_password`, `apiKey` or `X-Auth-Token`."""
-    return _SECRET_NAME.search(name) is not None and _NOT_SECRET_NAME.search(name) is None
+    return _SECRET_NAME().search(name) is not None and _NOT_SECRET_NAME().search(name) is None

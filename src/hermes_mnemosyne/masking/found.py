@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hermes_mnemosyne.text import lazy
+
 MASK = re.compile(r"\[masked:[a-z0-9-]+\]")
-_HOLLOW = re.compile(
+_HOLLOW = lazy(
     r"[*\u2022xX.#_\u2026-]{2,}|[$%]?\(.*\)s?|[$%@]?[A-Za-z_]*\{.*\}|<.*>|\[.*\]|%(?:[sr]|[A-Z_]+%)"
     r"|\$(?:[A-Z_][A-Z0-9_]*|[a-z_]*(?:pass|pwd|secret|token|key)[a-z_]*)",
     re.DOTALL,
@@ -32,7 +34,7 @@ class Find:
 
 def placeholder(value: str) -> bool:
     """Tell whether a value only stands for a secret: masked already, starred out, a variable, an empty word."""
-    return MASK.match(value) is not None or _HOLLOW.fullmatch(value) is not None or value.lower() in _WORDS
+    return MASK.match(value) is not None or _HOLLOW().fullmatch(value) is not None or value.lower() in _WORDS
 
 
 def classes(value: str) -> tuple[bool, bool, bool, bool]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hermes_mnemosyne.masking.found import Find
+from hermes_mnemosyne.text import lazy
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
     kind: str
     trigger: str
-    pattern: re.Pattern[str]
+    pattern: Callable[[], re.Pattern[str]]
     digit: bool
 
     def find(self, text: str) -> Iterator[Find]:
-        for match in self.pattern.finditer(text):
+        for match in self.pattern().finditer(text):
             if not self.digit or any(character.isdigit() for character in match.group()):
                 yield Find(match.start(), match.end(), self.kind)
 
@@ -27,7 +28,7 @@ def _token(kind: str, trigger: str, body: str, *, head: str | None = None, digit
     # beginning lets the engine skip to it, hence the look-back after it.
     literal = re.escape(trigger)
     start = f"(?<![A-Za-z0-9_-]){head}" if head else f"{literal}(?<![A-Za-z0-9_-]{literal})"
-    return _Token(kind, trigger, re.compile(start + body), digit)
+    return _Token(kind, trigger, lazy(start + body), digit)
 
 
 SHORTEST_TOKEN = 16
@@ -87,34 +88,32 @@ TOKENS: tuple[_Token, ...] = (
 
 # -- private keys ----------------------------------------------------------------------------------------------------------------
 
-_MARK = re.compile(r"-{4,5} ?(BEGIN|END) ((?:[A-Z0-9]+ ){0,4})PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-_BODY_AFTER = re.compile(
+_MARK = lazy(r"-{4,5} ?(BEGIN|END) ((?:[A-Z0-9]+ ){0,4})PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+_BODY_AFTER = lazy(
     r"(?:\\[nr]|[ \t>|#*]*\r?\n[ \t>|#*]*(?:(?:Proc-Type|DEK-Info|Version|Comment|Hash|Subject|X-[A-Za-z-]+): [^\n]*+|[A-Za-z0-9+/=\\]{16,}+"
     r"|[A-Za-z0-9+/]*+=[A-Za-z0-9+/=]*+(?=\s|\Z)|(?=\r?\n))|[A-Za-z0-9+/=]{16,}+| (?=[A-Za-z0-9+/=]{40}))*+"
 )
-_BODY_BEFORE = re.compile(
-    r"(?:[A-Za-z0-9+/=]{40,}+(?:\\[nr]|[ \t>|]|\r?\n)*+)+(?:[A-Za-z0-9+/=]{1,40}+(?:\\[nr]|[ \t>|]|\r?\n)*+)?\Z"
-)
+_BODY_BEFORE = lazy(r"(?:[A-Za-z0-9+/=]{40,}+(?:\\[nr]|[ \t>|]|\r?\n)*+)+(?:[A-Za-z0-9+/=]{1,40}+(?:\\[nr]|[ \t>|]|\r?\n)*+)?\Z")
 _BEFORE_WINDOW = 20_000
-_PUTTY = re.compile(r"Private-Lines: *[0-9]+\s+((?:\s*[A-Za-z0-9+/=]{8,}+(?![^\s]))++(?:\s+Private-(?:MAC|Hash): *[0-9a-f]+)?)")
+_PUTTY = lazy(r"Private-Lines: *[0-9]+\s+((?:\s*[A-Za-z0-9+/=]{8,}+(?![^\s]))++(?:\s+Private-(?:MAC|Hash): *[0-9a-f]+)?)")
 
 
 def key_blocks(text: str) -> Iterator[Find]:
     """Yield private keys (PEM, OpenSSH, PGP, PuTTY), also where the beginning or the end is missing."""
-    marks = list(_MARK.finditer(text))
-    found = [Find(match.start(1), match.end(1), "private-key") for match in _PUTTY.finditer(text)]
+    marks = list(_MARK().finditer(text))
+    found = [Find(match.start(1), match.end(1), "private-key") for match in _PUTTY().finditer(text)]
     previous_end = 0
     for index, mark in enumerate(marks):
         following = marks[index + 1] if index + 1 < len(marks) else None
         if mark[1] == "END":
             if index == 0 or marks[index - 1][1] == "END":
                 window = text[max(previous_end, mark.start() - _BEFORE_WINDOW) : mark.start()]
-                if body := _BODY_BEFORE.search(window):
+                if body := _BODY_BEFORE().search(window):
                     found.append(Find(mark.start() - len(window) + body.start(), mark.end(), "private-key"))
         elif following is not None and following[1] == "END":
             found.append(Find(mark.start(), following.end(), "private-key"))
         else:
-            tail = _BODY_AFTER.match(text, mark.end())
+            tail = _BODY_AFTER().match(text, mark.end())
             if tail is not None and tail.group().strip():
                 found.append(Find(mark.start(), tail.start() + len(tail.group().rstrip()), "private-key"))
         previous_end = mark.end()
