@@ -412,9 +412,12 @@ def _when(text: str | date | datetime | None, *, upper: bool = False) -> str | N
 def _reach(theme: str, subject: str | None, readable: str | Iterable[str] | None) -> Reach:
     if readable == ALL_THEMES:
         return Reach(None, None)
+    if subject:
+        # Inside a shared theme a contact sees the own rows only.
+        return Reach(frozenset({theme}), subject)
     if theme in _CONTACT_BUCKETS:
-        # Inside a shared theme a contact sees the own rows only; without a subject nobody can tell whose they are.
-        return Reach(frozenset({theme}), subject) if subject else Reach(frozenset(), "")
+        # Without a subject nobody can tell whose rows they are.
+        return Reach(frozenset(), "")
     names = identity.theme_names(readable)
     hidden = frozenset(identity.BUCKETS - {theme})
     if ALL_THEMES in names:
