@@ -33,15 +33,15 @@ class Engine:
 
     def remember(self, texts: list[str], theme: str = "main") -> dict[str, Any]:
         """Store texts one by one."""
-        seconds, receipts = timed(self._memory(theme).remember, texts)
-        return {"seconds": seconds, "ids": [receipt.uid for receipt in receipts]}
+        times, receipts = timed(self._memory(theme).remember, texts)
+        return {"times": times, "ids": [receipt.uid for receipt in receipts]}
 
     def recall(self, queries: list[str], limit: int, theme: str = "main") -> dict[str, Any]:
         """Ask questions one by one."""
         memory = self._memory(theme)
-        seconds, answers = timed(lambda query: memory.recall(query, limit=limit), queries)
+        times, answers = timed(lambda query: memory.recall(query, limit=limit), queries)
         return {
-            "seconds": seconds,
+            "times": times,
             "hits": [[hit.uid for hit in answer] for answer in answers],
             "themes": sorted({hit.theme for answer in answers for hit in answer}),
             "bounded": sum("bounded" in answer.notes for answer in answers),

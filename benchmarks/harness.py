@@ -49,6 +49,28 @@ def at_least(name: str, value: float | None, limit: float, unit: str, kind: Lite
     return Verdict(name, value, f">= {limit:g} {unit}".strip(), kind, None if value is None else value >= limit)
 
 
+class Times:
+    """Seconds of calls, on the wall and of processor time, as a driver reports them."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self.wall: list[float] = []
+        self.cpu: list[float] = []
+
+    def add(self, times: Mapping[str, Sequence[float]]) -> None:
+        """Append what a driver reported."""
+        self.wall += times["wall"]
+        self.cpu += times["cpu"]
+
+    def figures(self, chosen: Sequence[int] | None = None) -> dict[str, float]:
+        """Return the quantiles of all calls, or of the chosen ones, with the median of the processor time."""
+        picked = range(len(self.wall)) if chosen is None else chosen
+        if not picked:
+            return quantiles([])
+        cpu = statistics.median(self.cpu[index] for index in picked)
+        return {**quantiles([self.wall[index] for index in picked]), "cpu_p50": round(1_000 * cpu, 4)}
+
+
 def quantiles(seconds: Sequence[float]) -> dict[str, float]:
     """Return p50, p95, p99, mean and maximum in milliseconds, and the number of values."""
     if not seconds:

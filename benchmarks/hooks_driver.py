@@ -36,12 +36,12 @@ class Hooks:
             agent_workspace="hermes",
         )
 
-    def memory_write(self, texts: list[str]) -> list[float]:
+    def memory_write(self, texts: list[str]) -> dict[str, list[float]]:
         """Report texts as added by the host's memory tool."""
         metadata = {"write_origin": "assistant_tool", "session_id": "bench", "platform": "cli", "tool_name": "memory"}
         return timed(lambda text: self._provider.on_memory_write("add", "memory", text, metadata=metadata), texts)[0]
 
-    def sync_turn(self, texts: list[str]) -> list[float]:
+    def sync_turn(self, texts: list[str]) -> dict[str, list[float]]:
         """Report turns; the answer of the assistant is as long as the message of the user."""
         pairs = zip(texts[::2], texts[1::2], strict=True)
         return timed(lambda pair: self._provider.sync_turn(*pair, session_id="bench"), pairs)[0]

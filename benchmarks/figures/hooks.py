@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus import Corpus
-from benchmarks.harness import ROOT, Driver, Verdict, at_most, clean_environment, quantiles
+from benchmarks.harness import ROOT, Driver, Times, Verdict, at_most, clean_environment
 
 # Bytes of a text, how many of them, and the gate in milliseconds.
 _CASES = ((300, 400, 0.5), (14_000, 120, 5.0))
@@ -28,8 +28,12 @@ def hooks(scale: float, seed: int) -> tuple[dict[str, Any], list[Verdict]]:
                 count = max(20, int(full_count * scale))
                 texts = corpus.sized(3 * count, size)
                 for hook, some in (("memory_write", texts[:count]), ("sync_turn", texts[count:])):
-                    seconds = driver.call(hook, texts=some)
-                    figures[f"{hook}_{size}_bytes"] = {**quantiles(seconds[1:]), "first_ms": round(1_000 * seconds[0], 3)}
+                    times = Times()
+                    times.add(driver.call(hook, texts=some))
+                    figures[f"{hook}_{size}_bytes"] = {
+                        **times.figures(range(1, len(times.wall))),
+                        "first_ms": round(1_000 * times.wall[0], 3),
+                    }
                     name = f"{'on_' if hook == 'memory_write' else ''}{hook}, {size:,} bytes: p50"
                     verdicts.append(at_most(name, figures[f"{hook}_{size}_bytes"]["p50"], limit, "ms"))
             driver.call("stop")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus import Corpus
-from benchmarks.harness import DriverError, Verdict, at_least, at_most, engine_driver, quantiles
+from benchmarks.harness import DriverError, Times, Verdict, at_least, at_most, engine_driver
 
 _PROCESSES, _WRITES = 8, 200
 
@@ -16,7 +16,7 @@ _PROCESSES, _WRITES = 8, 200
 def processes(seed: int) -> tuple[dict[str, Any], list[Verdict]]:
     """Start eight processes on one fresh file, let them write at once, and count what is stored."""
     texts = Corpus(0, seed).short(_PROCESSES * _WRITES)
-    seconds: list[float] = []
+    times = Times()
     errors: list[str] = []
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         store = Path(directory) / "shared" / "mnemosyne.db"
@@ -31,11 +31,11 @@ def processes(seed: int) -> tuple[dict[str, Any], list[Verdict]]:
             driver.send("remember", texts=texts[number * _WRITES : (number + 1) * _WRITES])
         for driver in drivers:
             try:
-                seconds += driver.receive()["seconds"]
+                times.add(driver.receive()["times"])
             except DriverError as error:
                 errors.append(str(error))
         rows = drivers[0].call("count")
-    figures = {"processes": _PROCESSES, "writes_each": _WRITES, "rows": rows, "errors": errors, **quantiles(seconds)}
+    figures = {"processes": _PROCESSES, "writes_each": _WRITES, "rows": rows, "errors": errors, **times.figures()}
     name = f"{_PROCESSES} processes x {_WRITES} writes"
     return figures, [
         at_least(f"{name}: rows", float(rows), _PROCESSES * _WRITES, ""),

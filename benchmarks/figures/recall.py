@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.corpus import SHARES, Corpus, Query
 from benchmarks.figures.stores import Loaded, engine_store, peer_store
-from benchmarks.harness import Driver, Verdict, at_most, chunks, drop_page_cache, engine_driver, peer_driver, quantiles
+from benchmarks.harness import Driver, Times, Verdict, at_most, chunks, drop_page_cache, engine_driver, peer_driver
 from benchmarks.oracle import Oracle
 
 _LIMIT = 5
@@ -24,27 +24,29 @@ class _Answers:
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self.seconds: list[float] = []
+        self.times = Times()
         self.hits: list[list[int]] = []
         self.bounded = 0
 
     def ask(self, driver: Driver, queries: Sequence[Query], **more: Any) -> dict[str, Any]:
         answer: dict[str, Any] = driver.call("recall", queries=[query.text for query in queries], limit=_LIMIT, **more)
-        self.seconds += answer["seconds"]
+        self.times.add(answer["times"])
         # An id that is not of the corpus, such as a row the system made up, counts as a wrong hit.
         self.hits += [[self._loaded.numbers.get(uid, -1) for uid in hits] for hits in answer["hits"]]
         self.bounded += answer.get("bounded", 0)
         return answer
 
     def figures(self, queries: Sequence[Query], oracle: Oracle) -> dict[str, Any]:
-        by_kind: dict[str, list[float]] = defaultdict(list)
-        for query, seconds in zip(queries, self.seconds, strict=True):
-            by_kind[query.kind].append(seconds)
+        by_kind: dict[str, list[int]] = defaultdict(list)
+        for index, query in enumerate(queries):
+            by_kind[query.kind].append(index)
         scores = oracle.score(queries, self.hits)
         correct = sum(score.correct for score in scores.values())
         return {
-            "all": {**quantiles(self.seconds), "correct": round(correct / len(queries), 4), "bounded": self.bounded},
-            "by_kind": {kind: {**quantiles(by_kind[kind]), **scores[kind].as_json()} for kind in SHARES if kind in scores},
+            "all": {**self.times.figures(), "correct": round(correct / len(queries), 4), "bounded": self.bounded},
+            "by_kind": {
+                kind: {**self.times.figures(by_kind[kind]), **scores[kind].as_json()} for kind in SHARES if kind in scores
+            },
         }
 
 
@@ -84,7 +86,7 @@ def _small_themes(corpus: Corpus, loaded: Loaded, engine: Driver) -> dict[str, A
         answer = answers.ask(engine, [query], theme=theme)
         leaks += sum(other != theme for other in answer["themes"])
         found += query.target in answers.hits[-1]
-    return {**quantiles(answers.seconds), "found": round(found / len(asked), 4), "hits_of_other_themes": leaks}
+    return {**answers.times.figures(), "found": round(found / len(asked), 4), "hits_of_other_themes": leaks}
 
 
 def _verdicts(size: int, figures: dict[str, Any]) -> list[Verdict]:
@@ -92,6 +94,8 @@ def _verdicts(size: int, figures: dict[str, Any]) -> list[Verdict]:
     at = f"{size:,} rows"
     ratio = ours["all"]["p50"] / theirs["all"]["p50"]
     verdicts = [at_most(f"recall, {at}: p50 against the peer's", round(ratio, 4), 0.2, "x")]
+    cpu = round(ours["all"]["cpu_p50"] / theirs["all"]["cpu_p50"], 4)
+    verdicts.append(Verdict(f"recall, {at}: the same of processor time", cpu, "", "info", None))
     verdicts += [
         Verdict(f"recall, {at}: p50 against the peer's, {kind}", _ratio(ours, theirs, kind), "", "info", None) for kind in SHARES
     ]

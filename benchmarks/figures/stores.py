@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus import MAIN_THEME, Corpus, Row
-from benchmarks.harness import PEER_VERSION, Driver, cache_dir, chunks, engine_driver, peer_driver, quantiles, source_hash
+from benchmarks.harness import PEER_VERSION, Driver, Times, cache_dir, chunks, engine_driver, peer_driver, source_hash
 
 # Rows of the big theme between two visits to the small ones.
 _STEP = 500
@@ -61,13 +61,13 @@ def _kept(home: Path, corpus: Corpus, load: Any) -> Loaded:
 
 def _load_engine(corpus: Corpus, home: Path) -> tuple[dict[str, int], dict[str, Any]]:
     numbers: dict[str, int] = {}
-    seconds: list[float] = []
+    times = Times()
     others = list(corpus.others())
     start = time.monotonic()
     with engine_driver(home) as driver:
         driver.call("open", path=str(home / "store" / "mnemosyne.db"))
         for step, rows in enumerate(chunks(list(corpus.main()), _STEP)):
-            seconds += _write(driver, rows, MAIN_THEME, numbers)
+            times.add(_write(driver, rows, MAIN_THEME, numbers))
             by_theme: dict[str, list[Row]] = defaultdict(list)
             for row in others[step * _STEP // 2 : (step + 1) * _STEP // 2]:
                 by_theme[row.theme].append(row)
@@ -80,21 +80,21 @@ def _load_engine(corpus: Corpus, home: Path) -> tuple[dict[str, int], dict[str, 
         "rows_in_the_big_theme": corpus.size,
         "load_seconds": round(time.monotonic() - start, 1),
         "file_mib": _file_mib(home),
-        "write_ms_by_rows_in_the_big_theme": write_windows(seconds),
+        "write_ms_by_rows_in_the_big_theme": write_windows(times),
     }
 
 
-def _write(driver: Driver, rows: Any, theme: str, numbers: dict[str, int]) -> list[float]:
+def _write(driver: Driver, rows: Any, theme: str, numbers: dict[str, int]) -> dict[str, list[float]]:
     answer = driver.call("remember", texts=[row.text for row in rows], theme=theme)
     numbers.update(zip(answer["ids"], (row.number for row in rows), strict=True))
-    seconds: list[float] = answer["seconds"]
-    return seconds
+    times: dict[str, list[float]] = answer["times"]
+    return times
 
 
-def write_windows(seconds: list[float]) -> dict[str, dict[str, float]]:
+def write_windows(times: Times) -> dict[str, dict[str, float]]:
     """Return the cost of a write around each size on the way: the last tenth, at most 1,000 writes, before each mark."""
-    marks = [mark for mark in (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000) if mark <= len(seconds)]
-    return {str(mark): quantiles(seconds[mark - min(1_000, max(mark // 2, 1)) : mark]) for mark in marks}
+    marks = [mark for mark in (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000) if mark <= len(times.wall)]
+    return {str(mark): times.figures(range(mark - min(1_000, mark // 2), mark)) for mark in marks}
 
 
 def _load_peer(corpus: Corpus, home: Path) -> tuple[dict[str, int], dict[str, Any]]:

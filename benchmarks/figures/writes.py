@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.corpus import Corpus
 from benchmarks.figures.stores import engine_store, write_windows
-from benchmarks.harness import Verdict, at_least, at_most, chunks, engine_driver, peer_driver, quantiles
+from benchmarks.harness import Times, Verdict, at_least, at_most, chunks, engine_driver, peer_driver
 
 _TURN = 250
 # A write may cost half as much again in a full store as in one of 1,000 rows before it counts as growing: the noise of a
@@ -19,23 +19,23 @@ _FLAT = 1.5
 def throughput(count: int, seed: int) -> tuple[dict[str, Any], list[Verdict]]:
     """Write `count` short texts one by one into fresh stores of both systems, taking turns."""
     texts = Corpus(0, seed).short(count)
-    ours: list[float] = []
-    theirs: list[float] = []
+    ours, theirs = Times(), Times()
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         with engine_driver(work / "engine") as engine, peer_driver(work / "peer") as peer:
             engine.call("open", path=str(work / "engine" / "mnemosyne.db"))
             peer.call("open", path=str(work / "peer" / "mnemosyne.db"))
             for some in chunks(texts, _TURN):
-                ours += engine.call("remember", texts=some)["seconds"]
-                theirs += peer.call("remember", texts=some)["seconds"]
+                ours.add(engine.call("remember", texts=some)["times"])
+                theirs.add(peer.call("remember", texts=some)["times"])
             engine.call("close")
-    ratio = sum(theirs) / sum(ours)
+    ratio = sum(theirs.wall) / sum(ours.wall)
     figures = {
         "texts": count,
-        "engine": {**quantiles(ours), "per_second": round(count / sum(ours), 1), "by_rows": write_windows(ours)},
-        "peer": {**quantiles(theirs), "per_second": round(count / sum(theirs), 1), "by_rows": write_windows(theirs)},
+        "engine": {**ours.figures(), "per_second": round(count / sum(ours.wall), 1), "by_rows": write_windows(ours)},
+        "peer": {**theirs.figures(), "per_second": round(count / sum(theirs.wall), 1), "by_rows": write_windows(theirs)},
         "throughput_ratio": round(ratio, 1),
+        "throughput_ratio_of_cpu": round(sum(theirs.cpu) / sum(ours.cpu), 1),
     }
     return figures, [at_least(f"remember, {count:,} short texts: throughput against the peer", round(ratio, 1), 40, "x")]
 

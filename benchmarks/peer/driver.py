@@ -26,8 +26,8 @@ class Peer:
 
     def remember(self, texts: list[str]) -> dict[str, Any]:
         """Store texts one by one."""
-        seconds, ids = timed(self._memory.remember, texts)
-        return {"seconds": seconds, "ids": ids}
+        times, ids = timed(self._memory.remember, texts)
+        return {"times": times, "ids": ids}
 
     def bulk(self, texts: list[str]) -> list[str]:
         """Store texts by the batch interface."""
@@ -36,8 +36,8 @@ class Peer:
 
     def recall(self, queries: list[str], limit: int) -> dict[str, Any]:
         """Ask questions one by one."""
-        seconds, answers = timed(lambda query: self._memory.recall(query, top_k=limit), queries)
-        return {"seconds": seconds, "hits": [[hit["id"] for hit in answer] for answer in answers]}
+        times, answers = timed(lambda query: self._memory.recall(query, top_k=limit), queries)
+        return {"times": times, "hits": [[hit["id"] for hit in answer] for answer in answers]}
 
 
 if __name__ == "__main__":
