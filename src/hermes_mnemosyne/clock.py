@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from datetime import UTC, datetime
 
 _MAX_COUNTER = 0xFFFF
+# The first digit leaves room: a clock that can be counted past its width would break the order of all later stamps.
+_STAMP = re.compile(r"[0-9a-e][0-9a-f]{15}-[!-~]{1,64}")
 
 
 def utc_text(moment: datetime) -> str:
@@ -31,6 +34,11 @@ def uuid7() -> str:
     value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def is_stamp(text: object) -> bool:
+    """Tell whether `text` is a stamp of a hybrid logical clock."""
+    return isinstance(text, str) and _STAMP.fullmatch(text) is not None
 
 
 class HybridClock:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hermes_mnemosyne._errors import SchemaMismatch
-from hermes_mnemosyne.clock import HybridClock
+from hermes_mnemosyne.clock import HybridClock, is_stamp
 from hermes_mnemosyne.store.operations import Operation
 from hermes_mnemosyne.store.protocol import Analyser, ContentKey
 from hermes_mnemosyne.store.sqlite.migrate import known
@@ -106,6 +106,8 @@ class Transaction:
         ahead, it takes the next one, so that it does not lose against what its author has just read. Spooled ones keep theirs.
         """
         stamp = op.clock
+        if not is_stamp(stamp):
+            raise Rejected(f"the operation's clock {stamp!r:.80} is no stamp")
         if not op.spooled and stamp <= self.tally.clock:
             self.clock.observe(self.tally.clock)
             stamp = self.clock.tick()
