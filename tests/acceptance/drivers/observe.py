@@ -55,10 +55,10 @@ def _observed(name: str, hook: Callable[..., Any], record: Callable[[Record], No
 
 
 class _Complaints(logging.Handler):
-    """Turns what Mnemosyne logs from a warning on into records, since its hooks let no exception out."""
+    """Turns the errors that Mnemosyne logs into records, since its hooks let no exception out."""
 
     def __init__(self, record: Callable[[Record], None]) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.ERROR)
         self._record = record
 
     def emit(self, record: logging.LogRecord) -> None:
