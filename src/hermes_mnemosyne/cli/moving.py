@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,17 +113,17 @@ def _print_report(report: Report, out: Output) -> None:
 
 def _export(args: argparse.Namespace, out: Output) -> int:
     with opened(args, out) as memory:
-        records = memory.export_records()
+        lines = _lines(memory.export_records())
         if args.file == "-":
-            for record in records:
-                out.utf8(_line(record))
+            for line in lines:
+                out.utf8(line)
             return Exit.DONE
         path = Path(args.file)
         progress = Progress("records written")
         count = 0
         with _replacing(path, protected=memory.path) as file:
-            for record in records:
-                file.write(_line(record).encode())
+            for line in lines:
+                file.write(line.encode())
                 count += 1
                 progress.step()
         progress.end()
@@ -136,13 +134,18 @@ def _export(args: argparse.Namespace, out: Output) -> int:
     return Exit.DONE
 
 
-def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n"
+def _lines(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    import json
+
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+    return (encode(record) + "\n" for record in records)
 
 
 @contextmanager
 def _replacing(path: Path, *, protected: Path | None) -> Iterator[BinaryIO]:
     """Open a file that takes the place of `path` only when it is complete and on disk; a device or pipe is written as it is."""
+    import tempfile
+
     place = Path(os.path.realpath(path))
     if protected is not None and place.exists() and protected.exists() and place.samefile(protected):
         raise InvalidInput(f"{path} is the store itself: name another file")

@@ -111,7 +111,7 @@ def _print_checks(report: Report, out: Output) -> None:
 
 def _spool(args: argparse.Namespace, out: Output) -> int:
     if args.action != "quarantine" and args.what is not None:
-        raise InvalidInput(f"'{args.what}' goes with 'spool quarantine' only")
+        raise InvalidInput(f"'{args.what}' goes with 'spool quarantine' only: see 'mnemosyne spool --help'")
     with opened(args, out) as memory:
         if args.action == "drain":
             return _drain(memory, out)
