@@ -69,8 +69,12 @@ class _Settled:
 def _encoded(op: Operation, queued_at: str) -> Row:
     try:
         body = json.dumps({**to_json(op), "spooled": True}, separators=(",", ":"))
+        # JSON can write a lone surrogate, the columns cannot.
+        f"{op.op_id}{op.theme}".encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"this cannot be written as JSON: {error}; use texts, numbers, lists and objects only") from error
+        raise InvalidInput(
+            f"this cannot be queued: {error}; use JSON values (text, numbers, lists, objects) and valid Unicode"
+        ) from error
     return op.op_id, op.theme, queued_at, len(body), body
 
 
