@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scripts.environments import HOSTS
-from tests.acceptance.harness.hosts import Home, Host, bare_host, build_wheel, install_beside
+from tests.acceptance.harness.hosts import Home, Host, bare_host, install_beside, install_elsewhere
 from tests.acceptance.harness.model import ScriptedModel
 
 MAIN = HOSTS[0].name
@@ -26,9 +26,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def wheel(shared: Path) -> Path:
-    """The wheel of this checkout."""
-    return build_wheel(shared)
+def elsewhere(shared: Path) -> Path:
+    """A read-only place that no host knows, with Mnemosyne and what it needs, made for another Python."""
+    return install_elsewhere(shared)
 
 
 @pytest.fixture(scope="session")

@@ -50,28 +50,13 @@ def test_a_quiet_chat_is_stored_once(hermes: Home) -> None:
 
 @pytest.fixture(params=[host.name for host in HOSTS])
 def linked(
-    request: pytest.FixtureRequest, bare: Callable[[str], Host], model: ScriptedModel, tmp_path: Path, wheel: Path
+    request: pytest.FixtureRequest, bare: Callable[[str], Host], elsewhere: Path, model: ScriptedModel, tmp_path: Path
 ) -> Home:
     """A home of the bare host, whose plugin directory is a link into a read-only place that its interpreter does not know."""
     made = Home(tmp_path / "hermes", bare(request.param), model.url)
-    place = unpack(wheel, tmp_path / "elsewhere")
     (made.path / "plugins").mkdir()
-    (made.path / "plugins" / "mnemosyne").symlink_to(place / "hermes_mnemosyne" / "hermes")
+    (made.path / "plugins" / "mnemosyne").symlink_to(elsewhere / "hermes_mnemosyne" / "hermes")
     return made
-
-
-def unpack(wheel: Path, place: Path) -> Path:
-    """Unpack a wheel with its missing dependency beside it, as a package manager does, and make all of it read-only."""
-    import shutil
-    import zipfile
-
-    import snowballstemmer
-
-    zipfile.ZipFile(wheel).extractall(place)
-    shutil.copytree(Path(snowballstemmer.__file__).parent, place / "snowballstemmer")
-    for path in [place, *place.rglob("*")]:
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    return place
 
 
 def test_a_link_to_the_plugin_directory_in_another_read_only_place_is_enough(linked: Home, model: ScriptedModel) -> None:
@@ -97,7 +82,8 @@ def starts(*homes: Home, rounds: int) -> list[Any]:
     exports = []
     for number in range(rounds):
         for home in homes:
-            home.manage(("initialize_all", [], {"session_id": f"s-{number}", "platform": "cli", "agent_workspace": "hermes"}))
+            begin = {"session_id": f"s-{number}", "platform": "cli", "agent_workspace": "hermes"}
+            home.manage(("initialize_all", [], begin), ("prefetch_all", [QUESTION], {}), ("shutdown_all", [], {}))
         exports.append(homes[0].mnemosyne("export", "--db", str(homes[0].path.parent / "shared.db")))
     return exports
 

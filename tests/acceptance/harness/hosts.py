@@ -121,6 +121,23 @@ def install_beside(environment: Environment, directory: Path) -> Host:
     return host
 
 
+def install_elsewhere(directory: Path) -> Path:
+    """Install Mnemosyne and what it needs into a directory, for another Python than this one, and make all of it read-only.
+
+    So a package manager that links plugins into the host leaves them; compiled parts there do not load in the host's interpreter.
+    """
+    target = directory / "elsewhere"
+    wheel = build_wheel(directory)
+    other = "3.12" if sys.version_info[:2] != (3, 12) else "3.13"
+    with _made_once(target) as place:
+        if place is not None:
+            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-compile"]
+            run([*pip, "--only-binary", ":all:", "--python-version", other, "--target", place, wheel], os.environ, directory)
+            for path in [place, *place.rglob("*")]:
+                path.chmod(0o555 if path.is_dir() else 0o444)
+    return target
+
+
 @dataclass(frozen=True)
 class Home:
     """A Hermes home of one test, and the ways to use it."""
