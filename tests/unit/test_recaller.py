@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hermes_mnemosyne.recall.analyse import TextAnalyser
 from hermes_mnemosyne.recall.boosts import Boosts
 from hermes_mnemosyne.recall.overlay import Overlay, admits, frequencies, lexical_score, selected
-from hermes_mnemosyne.recall.pipeline import MATCH_BUDGET, MAX_SEARCH_TERMS, NEWEST, Recaller, RecallOptions
+from hermes_mnemosyne.recall.pipeline import Recaller, RecallOptions
+from hermes_mnemosyne.recall.plan import MATCH_BUDGET, MAX_SEARCH_TERMS, NEWEST
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach, Store
 from hermes_mnemosyne.values import Entry, RecallQuery, RecallResult, Turn
 

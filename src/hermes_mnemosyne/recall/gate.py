@@ -14,6 +14,8 @@ _PRIOR_ROWS = 300
 # A long message is judged by this many of its rarest words: no single memory holds a fair share of a page.
 _LONGEST = 6
 _SYMBOLIC_SHARE = 0.5
+# All parts of a compound, but apart, where other rows hold it whole.
+_APART_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Evidence:
     """What a row holds of a query.
 
     `share` (0 to 1) is the part of the weight of its words; `strength` the same, measured against the heaviest few words only;
-    `complete` tells that no word is missing.
+    `complete` tells that no word is missing, but for words that stand nowhere.
     """
 
     share: float = 0.0
@@ -43,19 +45,20 @@ class Judge:
         judged = [group for group in groups if not group.stop] or list(groups)
         weighed = [(group, [rarity(counts.get(part, 0), rows) for part in group.parts]) for group in judged]
         weights = [max(rarities) for _, rarities in weighed]
+        self._known = {part for group in judged for part in group.parts if counts.get(part)}
         # Most words are plain: kept apart, they cost one look-up each.
         self._plain = [(group.parts[0], rarities[0]) for group, rarities in weighed if _is_plain(group)]
-        self._compound = [(group, rarities) for group, rarities in weighed if not _is_plain(group)]
+        self._compound = [(group, rarities, _apart_share(group, counts)) for group, rarities in weighed if not _is_plain(group)]
         self._total = sum(weights)
         self._heaviest = sum(heapq.nlargest(_LONGEST, weights))
 
     def evidence(self, held: Collection[str]) -> Evidence:
         """Return the evidence of a row that holds the terms `held` in its own text."""
         weights = [weight for part, weight in self._plain if part in held]
-        found, complete = sum(weights), len(weights) == len(self._plain)
-        for group, rarities in self._compound:
-            covered = _coverage(group, rarities, held)
-            complete = complete and covered == 1.0
+        found, complete = sum(weights), all(part in held for part, _ in self._plain if part in self._known)
+        for group, rarities, apart in self._compound:
+            covered = 1.0 if any(whole in held for whole in group.wholes) else apart * _parts_share(group, rarities, held)
+            complete = complete and (covered == 1.0 or not self._known.intersection(group.parts))
             found += max(rarities) * covered
         if not found:
             return Evidence()
@@ -66,12 +69,16 @@ def _is_plain(group: QueryGroup) -> bool:
     return len(group.parts) == 1 and not group.wholes
 
 
-def _coverage(group: QueryGroup, rarities: Sequence[float], held: Collection[str]) -> float:
-    if any(whole in held for whole in group.wholes):
-        return 1.0
+def _apart_share(group: QueryGroup, counts: Mapping[str, int]) -> float:
+    """Return what the parts of a compound are worth where they do not stand together."""
+    if group.symbolic:
+        return _SYMBOLIC_SHARE
+    return _APART_SHARE if any(counts.get(whole) for whole in group.wholes) else 1.0
+
+
+def _parts_share(group: QueryGroup, rarities: Sequence[float], held: Collection[str]) -> float:
     parts = [weight for part, weight in zip(group.parts, rarities, strict=True) if part in held]
-    share = 1.0 if len(parts) == len(rarities) else sum(parts) / sum(rarities)
-    return share * _SYMBOLIC_SHARE if group.symbolic else share
+    return 1.0 if len(parts) == len(rarities) else sum(parts) / sum(rarities)
 
 
 def passing(rows: Sequence[int], evidence: Callable[[int], Evidence], threshold: float) -> list[int]:

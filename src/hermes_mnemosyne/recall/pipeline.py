@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,22 +15,13 @@ from hermes_mnemosyne.recall.fuse import Leg, fuse, merge, ranked, with_neighbou
 from hermes_mnemosyne.recall.gate import Evidence, Judge, passing
 from hermes_mnemosyne.recall.overlay import Overlay, admits, frequencies, lexical_score, selected
 from hermes_mnemosyne.recall.pack import budget_of, pack
+from hermes_mnemosyne.recall.plan import Plan, ceiling_of, counted_terms, plan_of
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Store
 from hermes_mnemosyne.values import Entry, Hit, RecallQuery, RecallResult, Turn
 
-COMMON_SHARE = 0.05
-"""A term in more than this share of the rows may be common."""
-MATCH_BUDGET = 20_000
-"""Rows that a query may be expected to match before its common terms stop selecting rows."""
-NEWEST = 2_000
-"""Newest matching rows that are looked at where only common terms remain."""
-MAX_SEARCH_TERMS = 64
-"""Terms of a query that are searched for, the rarest; the others still count as evidence."""
-_EXACT_COUNT = 2_000
-_MOST_PAIRED = 4
-_MOST_COMPLETE = 12
 _FEWEST_CANDIDATES = 64
 _SPARE = 16
+_Score = Callable[[LexicalQuery, Mapping[str, int]], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +37,6 @@ class RecallOptions:
     gate: float = 0.34
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The searches of one recall and the counts of its terms. `bounded` tells that only the newest matches are looked at."""
-
-    searches: tuple[LexicalQuery, ...]
-    counts: Mapping[str, int]
-    rows: int
-    bounded: bool = False
-    shortened: bool = False
-
-
 @dataclass(slots=True)
 class _Found:
     """What is known of the candidates of one recall, by row number; rows of the overlay have negative numbers.
@@ -66,7 +46,7 @@ class _Found:
 
     lexical: list[Candidate]
     whole: frozenset[int]
-    scores: dict[int, float]
+    scores: dict[int, float] = field(default_factory=dict)
     rows: dict[int, Entry | Turn] = field(default_factory=dict)
     held: dict[int, frozenset[str]] = field(default_factory=dict)
     evidence: dict[int, Evidence] = field(default_factory=dict)
@@ -99,9 +79,12 @@ class Recaller:
             return RecallResult(query=query.text, notes=("empty-query",), searched=rows)
         if query.limit < 1 or not rows:
             return RecallResult(query=query.text, searched=rows)
-        plan = self._plan(asked, where, rows, max(_FEWEST_CANDIDATES, 2 * query.limit))
-        found = self._search(asked, plan, where, fresh)
-        judge = Judge(asked.groups, plan.counts, rows)
+        counts = self._store.term_counts(counted_terms(asked), where, ceiling=ceiling_of(rows))
+        plan = plan_of(asked, counts, rows, max(_FEWEST_CANDIDATES, 2 * query.limit))
+        found = _Found(*self._search(plan, where, _window(query.limit)))
+        self._add_fresh(found, fresh, asked, plan, lambda search, held: lexical_score(search, held, counts, rows))
+        self._fuse(found, where, plan.broad.limit // 2)
+        judge = Judge(asked.groups, counts, rows)
         order = self._order(found, asked, judge, where, now, query.limit)
         if query.strict:
             order = passing(order[: query.limit], found.evidence.__getitem__, self._options.gate)
@@ -115,78 +98,51 @@ class Recaller:
 
     # -- which rows --------------------------------------------------------------------------------------------------------------
 
-    def _plan(self, asked: QueryTerms, where: Filter, rows: int, limit: int) -> _Plan:
-        """Choose the terms that select rows: all that are not common."""
-        stop = {term for group in asked.groups if group.stop for term in group.parts} & asked.weak
-        terms = [term for term in asked.terms if term not in stop]
-        if not terms:
-            return self._plan_of_stop_words(asked, where, rows, limit)
-        ceiling = max(MATCH_BUDGET, int(rows * COMMON_SHARE)) + 1 if rows > MATCH_BUDGET else _EXACT_COUNT
-        counts = self._store.term_counts(terms, where, ceiling=ceiling)
-        searched = _rarest(terms, counts, MAX_SEARCH_TERMS)
-        strong = [term for term in searched if term not in asked.weak]
-        weak = [term for term in searched if term in asked.weak]
-        common = {term for term in strong if counts.get(term, 0) > rows * COMMON_SHARE}
-        if min(rows, sum(counts.get(term, 0) for term in strong)) <= MATCH_BUDGET:
-            common = set()
-        required = tuple(term for term in strong if term not in common)
-        frequent = sorted(common, key=lambda term: counts[term])
-        paired, rest = tuple(frequent[:_MOST_PAIRED]), (*frequent[_MOST_PAIRED:], *weak)
-        if required or not common:
-            chosen = required or tuple(weak)
-            searches = [LexicalQuery(required=chosen, paired=paired, optional=tuple(rest), limit=limit)]
-        else:
-            searches = [LexicalQuery(required=tuple(frequent), optional=tuple(weak), newest=NEWEST, limit=limit)]
-        complete = {part for group in asked.groups if not group.stop for part in group.parts}
-        if len(complete) in range(2, _MOST_COMPLETE + 1) and not asked.cut:
-            searches.append(LexicalQuery(required=tuple(sorted(complete)), all_required=True, limit=limit))
-        return _Plan(tuple(searches), counts, rows, not required and bool(common), len(searched) < len(terms))
+    def _search(self, plan: Plan, where: Filter, enough: int) -> tuple[list[Candidate], frozenset[int]]:
+        """Return the candidates of the lexical leg, and which of them were found for all words at once."""
+        candidates: list[Candidate] = []
+        whole: list[Candidate] | None = None
+        if plan.narrow is not None:
+            # Rows that hold every word come first in the end, so that enough of them are an answer.
+            whole = self._store.lexical(plan.whole, where) if plan.whole else []
+            candidates = whole if len(whole) >= enough else self._store.lexical(plan.narrow, where)
+        if len(candidates) < enough:
+            candidates = self._store.lexical(plan.broad, where)
+        if whole is None and plan.whole is not None and len(candidates) >= plan.broad.limit:
+            # They may stand behind many short ones that hold one of the words often.
+            whole = self._store.lexical(plan.whole, where)
+        return merge(candidates, whole) if whole else candidates, frozenset(candidate.id for candidate in whole or ())
 
-    def _plan_of_stop_words(self, asked: QueryTerms, where: Filter, rows: int, limit: int) -> _Plan:
-        """Ask for the rows that hold all words; where even the rarest stands in thousands of rows, for the newest of them."""
-        counts = self._store.term_counts(asked.terms, where, ceiling=MATCH_BUDGET)
-        bounded = min(counts.get(term, 0) for term in asked.terms) >= MATCH_BUDGET
-        newest = NEWEST if bounded else None
-        required = asked.terms[:MAX_SEARCH_TERMS]
-        search = LexicalQuery(required=required, all_required=True, newest=newest, limit=limit)
-        return _Plan((search,), counts, rows, bounded)
-
-    def _search(self, asked: QueryTerms, plan: _Plan, where: Filter, fresh: Sequence[Entry | Turn]) -> _Found:
-        """Search the store and the fresh rows, and let neighbours share."""
-        first, *others = plan.searches
-        candidates = self._store.lexical(first, where)
-        whole: list[Candidate] = []
-        if len(candidates) >= first.limit:
-            # Rows that hold every word may stand behind many short ones that hold one of them often.
-            whole = merge(*(self._store.lexical(other, where) for other in others))
-            candidates = merge(candidates, whole) if whole else candidates
-        held: dict[int, frozenset[str]] = {}
-        rows: dict[int, Entry | Turn] = {}
+    def _add_fresh(self, found: _Found, fresh: Sequence[Entry | Turn], asked: QueryTerms, plan: Plan, score: _Score) -> None:
+        """Let rows of the overlay that match join the candidates."""
+        joined = []
         for number, row in enumerate(fresh, 1):
             tokens = frequencies(self._tokens(row))
-            present = {term: tokens[term] for term in asked.terms if term in tokens}
-            if any(selected(search, present) for search in plan.searches):
-                score = max(lexical_score(search, present, plan.counts, plan.rows) for search in plan.searches)
-                candidates = merge(candidates, [Candidate(-number, score)])
-                rows[-number], held[-number] = row, frozenset(present)
-        scores = fuse([Leg("lexical", candidates)])
-        if self._options.neighbour and "turn" in where.kinds:
-            stored = [row for row in ranked(scores)[: first.limit // 2] if row > 0]
-            scores = with_neighbours(scores, self._store.neighbours(stored), self._options.neighbour)
-        return _Found(candidates, frozenset(candidate.id for candidate in whole), scores, rows, held)
+            held = {term: tokens[term] for term in asked.terms if term in tokens}
+            if any(selected(search, held) for search in plan.searches):
+                joined.append(Candidate(-number, max(score(search, held) for search in plan.searches)))
+                found.rows[-number], found.held[-number] = row, frozenset(held)
+        if joined:
+            found.lexical = merge(found.lexical, joined)
 
     def _tokens(self, row: Entry | Turn) -> str:
         if isinstance(row, Entry):
             return self._analyser.entry_tokens(row.content, row.tags)
         return self._analyser.turn_tokens(row.content, row.speaker, row.occurred_at)
 
+    def _fuse(self, found: _Found, where: Filter, givers: int) -> None:
+        """Score the candidates of all legs; the best `givers` of them share with the turns beside them."""
+        found.scores = fuse([Leg("lexical", found.lexical)])
+        if self._options.neighbour and "turn" in where.kinds:
+            stored = [row for row in ranked(found.scores)[:givers] if row > 0]
+            found.scores = with_neighbours(found.scores, self._store.neighbours(stored), self._options.neighbour)
+
     # -- in which order ----------------------------------------------------------------------------------------------------------
 
     def _order(self, found: _Found, asked: QueryTerms, judge: Judge, where: Filter, now: str, limit: int) -> list[int]:
         """Load the best rows, boost them and return them best first."""
         best = ranked(found.scores)
-        size = limit + max(_SPARE, limit // 2)
-        window = list(dict.fromkeys([*best[:size], *itertools.islice(filter(found.whole.__contains__, best), limit)]))
+        window = list(dict.fromkeys([*best[: _window(limit)], *itertools.islice(filter(found.whole.__contains__, best), limit)]))
         stored = [row for row in window if row > 0]
         found.rows |= self._store.load(stored)
         matched = {candidate.id for candidate in found.lexical}
@@ -231,14 +187,9 @@ def _judged(asked: QueryTerms) -> tuple[str, ...]:
     return tuple(dict.fromkeys(term for group in asked.groups for term in (*group.parts, *group.wholes)))
 
 
-def _rarest(terms: Sequence[str], counts: Mapping[str, int], most: int) -> list[str]:
-    """Return at most `most` terms in their order: the rarest of those that stand anywhere, then unknown ones."""
-    if len(terms) <= most:
-        return list(terms)
-    known = sorted((term for term in terms if counts.get(term)), key=lambda term: counts[term])
-    chosen: Iterable[str] = itertools.islice(itertools.chain(known, (term for term in terms if not counts.get(term))), most)
-    kept = set(chosen)
-    return [term for term in terms if term in kept]
+def _window(limit: int) -> int:
+    """Return how many of the best candidates are looked at closely, so that boosts can reorder them."""
+    return limit + max(_SPARE, limit // 2)
 
 
 def _explanation(number: int, found: _Found) -> dict[str, Any]:
