@@ -17,6 +17,7 @@ from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.drafts import draft_of
 from hermes_mnemosyne.identity import default_visibility, kind_of
+from hermes_mnemosyne.records import checked
 from hermes_mnemosyne.store.operations import AddEntry, MergeRecord, MirrorFile, Operation
 from hermes_mnemosyne.text import storable_value
 from hermes_mnemosyne.values import TARGETS, Origin, Target
@@ -171,12 +172,11 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
 def _operation(memory: Memory, record: Mapping[str, Any], source: Source) -> Operation:
     if "type" not in record:
         return _simple(memory, record, source)
-    cleaned = _cleaned(memory, storable_value(record)[0])
-    theme, subject = str(cleaned.get("theme") or memory.theme), str(cleaned.get("subject") or "")
-    return replace(memory.make(MergeRecord, record=cleaned), theme=theme, subject=subject)
+    cleaned = _cleaned(memory, checked(storable_value(record)[0]))
+    return replace(memory.make(MergeRecord, record=cleaned), theme=cleaned["theme"], subject=cleaned.get("subject", ""))
 
 
-def _cleaned(memory: Memory, record: dict[str, Any]) -> dict[str, Any]:
+def _cleaned(memory: Memory, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with its authored fields masked, as the store of another release may not have done; hashes stay."""
     authored = {name: memory.clean_value(record[name])[0] for name in _AUTHORED if name in record}
     before = record.get("before")

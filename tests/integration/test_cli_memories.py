@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.integration.command import Store, mnemosyne, process
 
 ANY_TEXT = st.text(
-    st.characters(codec=None, categories=None, exclude_categories=()) | st.sampled_from("\x00\x1b\x07\ud83c\udcff\u4e2d\u0301\r\n\t-'\"%")
+    st.characters(codec=None, categories=None, exclude_categories=())
+    | st.sampled_from("\x00\x1b\x07\ud83c\udcff\u4e2d\u0301\r\n\t-'\"%")
 )
 SENTENCES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(lambda text: bool(text.strip()))
 UNKNOWN = "01938f2e-7c1a-7b6e-9d53-0f2a4c6e8b10"
@@ -314,7 +315,9 @@ def test_a_terminal_gets_numbers_headers_and_no_escape_of_a_memory(store: Store,
         assert "\x07" not in text
 
 
-@pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}])
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}]
+)
 def test_undecodable_arguments_and_every_locale_are_fine(tmp_path: Path, locale: dict[str, str]) -> None:
     db = str(tmp_path / "m.db")
     added = process("remember", "--db", db, "--json", b"caf\xff \xe6\x88\x91 na\xc3\xafve", environ=locale)

@@ -191,7 +191,11 @@ def local_time(utc: str | None) -> str:
     if not utc:
         return ""
     # Not strptime, whose import alone takes as long as all of argparse.
-    return datetime.fromisoformat(utc).astimezone().strftime("%Y-%m-%d %H:%M")
+    moment = datetime.fromisoformat(utc)
+    try:
+        return moment.astimezone().isoformat(" ", "minutes")[:16]
+    except (OverflowError, ValueError, OSError):  # at the ends of the calendar there is no local time
+        return f"{utc[:10]} {utc[11:16]}"
 
 
 def _list(args: argparse.Namespace, out: Output) -> int:

@@ -181,7 +181,8 @@ def _config(args: argparse.Namespace, out: Output) -> int:
     from hermes_mnemosyne.settings import database_file, shown
 
     effective = effective_settings(args)
-    path = mask(str(database_file(effective.settings)))[0]
+    named = effective.settings.db or ""
+    path = mask(named if "://" in named else str(database_file(effective.settings)))[0]
     rows = [row for row in effective.rows() if args.effective or row[2] != "default"]
     if out.json_mode:
         settings = {key.name: {"value": mask_value(value)[0], "source": source} for key, value, source in rows}
