@@ -21,7 +21,7 @@ from hermes_mnemosyne.store.operations import (
     Undo,
 )
 from hermes_mnemosyne.store.protocol import Analyser, ContentKey
-from hermes_mnemosyne.store.sqlite import entries, forgetting, merging, turns
+from hermes_mnemosyne.store.sqlite import entries, forgetting, merging, mirroring, turns
 from hermes_mnemosyne.store.sqlite.connections import Connections
 from hermes_mnemosyne.store.sqlite.transaction import REJECTIONS, Rejected, Transaction
 
@@ -30,8 +30,8 @@ _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
     EditEntry: entries.edit,
     Retire: entries.retire,
     Undo: entries.undo,
-    MirrorChange: entries.mirror_change,
-    MirrorFile: entries.mirror_file,
+    MirrorChange: mirroring.mirror_change,
+    MirrorFile: mirroring.mirror_file,
     Forget: forgetting.forget,
     CaptureTurns: turns.capture,
     MarkInjected: turns.mark_injected,

@@ -1,4 +1,4 @@
-"""Operations on entries: add, edit, retire, undo, and the mirror of the host's memory files."""
+"""Operations on entries: add, edit, retire, undo."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hermes_mnemosyne.store.operations import AddEntry, EditEntry, MirrorChange, MirrorFile, Operation, Outcome, Retire, Undo
+from hermes_mnemosyne.store.operations import AddEntry, EditEntry, Operation, Outcome, Retire, Undo
 from hermes_mnemosyne.store.sqlite.rows import (
     SHELVES,
     dumps,
     entry_from_snapshot,
     origins_json,
     row_number,
-    snapshot,
     turn_from_snapshot,
 )
 from hermes_mnemosyne.store.sqlite.transaction import Live, Rejected, Transaction
@@ -81,11 +80,23 @@ def save(tx: Transaction, row: Live, entry: Entry) -> None:
     for origin in set(entry.origins) - set(old.origins):
         if origin.kind == "file":
             tx.db.execute(tx.sql["insert_mirrored"], (origin.place, row.id))
-    words = (entry.content, entry.tags, bool(entry.valid_until), bool(entry.superseded_by))
-    if words != (old.content, old.tags, bool(old.valid_until), bool(old.superseded_by)):
+    if _indexed(entry) != _indexed(old):
         tx.index_entry(row.id, entry, fresh=False)
     if entry.content != old.content:
         tx.db.execute(tx.sql["delete_vectors"], (row.id,))
+
+
+def _indexed(entry: Entry) -> tuple[object, ...]:
+    """Return what the full-text index holds of an entry."""
+    return entry.content, entry.tags, bool(entry.valid_until), bool(entry.superseded_by), entry.session_id
+
+
+def also_written_here(origins: tuple[Origin, ...]) -> tuple[Origin, ...]:
+    """Return the origins of an entry that a person has just rewritten or brought back.
+
+    Where mirrored files alone had written it, they must not be able to take it away again.
+    """
+    return origins if any(origin.kind != "file" for origin in origins) else tuple(sorted({*origins, Origin("api")}))
 
 
 def add(tx: Transaction, op: AddEntry) -> Outcome:
@@ -116,7 +127,7 @@ def add(tx: Transaction, op: AddEntry) -> Outcome:
 
 
 def join(tx: Transaction, op: AddEntry, uid: str, clock: str) -> Outcome:
-    """Add tags, pin and origin to the entry that already holds the text.
+    """Add tags, pin and origin to the entry that already holds the text; what hid it ends when the text is said again.
 
     A uid promised by a spooled write leads there too: the smaller uid survives, the other becomes its alias.
     """
@@ -129,6 +140,11 @@ def join(tx: Transaction, op: AddEntry, uid: str, clock: str) -> Outcome:
         origins=tuple(sorted({*old.origins, op.origin})),
         pinned=old.pinned or op.pinned,
     )
+    expired = old.valid_until is not None and old.valid_until <= op.at
+    if op.explicit and clock > old.clock and (expired or old.superseded_by):
+        tx.record("edited", old, clock=clock, at=op.at)
+        until = op.valid_until if expired else old.valid_until
+        entry = replace(entry, valid_until=until, superseded_by=None, updated_at=op.at)
     if op.spooled and op.uid != old.uid:
         entry = replace(entry, uid=min(op.uid, old.uid))
         link(tx, max(op.uid, old.uid), entry.uid, op, clock)
@@ -141,7 +157,8 @@ def link(tx: Transaction, alias: str, survivor: str, op: Operation, clock: str) 
     """Make one uid lead to another, and all that led to it."""
     scope = tx.scope(op.theme, op.subject)
     tx.db.execute(tx.sql["delete_alias"], (survivor,))
-    tx.db.execute(tx.sql["repoint_aliases"], (survivor, tx.next_seq(), alias))
+    for (name,) in tx.db.execute(tx.sql["aliases_of"], (alias,)).fetchall():
+        tx.db.execute(tx.sql["repoint_alias"], (survivor, tx.next_seq(), name))
     tx.db.execute(tx.sql["insert_alias"], (alias, survivor, scope, clock, tx.next_seq()))
 
 
@@ -150,6 +167,8 @@ def supersede(tx: Transaction, op: AddEntry, by: str, clock: str) -> None:
     assert op.supersedes
     found = tx.live_entry(op.supersedes)
     if found is None or (found[1].theme, found[1].subject) != (op.theme, op.subject):
+        if op.spooled:
+            return  # it was accepted while that entry was there; the text must not be lost with it
         raise Rejected(f"no entry {op.supersedes} to supersede in theme {op.theme}")
     row, old = found
     if old.uid == by:
@@ -174,9 +193,15 @@ def edit(tx: Transaction, op: EditEntry) -> Outcome:
     new = replace(old, **changes)
     if new == old:
         return Outcome(op_id=op.op_id, uid=old.uid, status="unchanged")
+    digest = content_hash(new.content)
+    if digest != row.hash.hex() and is_kept_out(tx, op, old.target, digest, clock=clock, explicit=True):
+        tx.tally.refused += 1
+        return Outcome(op_id=op.op_id, uid=old.uid, status="refused", notes=("forgotten",))
     if clock <= old.clock:
         tx.record("lost", new, clock=clock, at=op.at)
         return Outcome(op_id=op.op_id, uid=old.uid, status="unchanged", notes=("a later edit stands",))
+    if new.content != old.content:
+        new = replace(new, origins=also_written_here(new.origins))
     return change(tx, op, row, new, clock)
 
 
@@ -225,10 +250,33 @@ def retire(tx: Transaction, op: Retire) -> Outcome:
 
 
 def retire_row(tx: Transaction, row: Live, *, clock: str, at: str) -> None:
-    """Move a live row into history."""
+    """Move a live row into history; entries that it had replaced are current again."""
+    if isinstance(row.value, Entry):
+        release_superseded(tx, row.value.uid, clock=clock, at=at)
     tx.record("retired", row.value, clock=clock, at=at)
     tx.remove_live(row)
     tx.bury(row, "retired", clock=clock, at=at)
+
+
+def release_superseded(tx: Transaction, uid: str, *, clock: str, at: str) -> None:
+    """Make current again what an entry had replaced; history tells, so that `restore` can replace it anew."""
+    names = (uid, *(alias for (alias,) in tx.db.execute(tx.sql["aliases_of"], (uid,)).fetchall()))
+    for name in names:
+        for (other,) in tx.db.execute(tx.sql["superseded_by"], (name,)).fetchall():
+            found = tx.live_entry(other)
+            assert found is not None
+            row, old = found
+            tx.record("released", old, clock=clock, at=at)
+            save(tx, row, replace(old, superseded_by=None, clock=max(clock, old.clock)))
+
+
+def _replace_anew(tx: Transaction, uid: str, *, clock: str) -> None:
+    """Hide again what an entry had replaced before it was retired, where nothing has happened to it since."""
+    for name, at in tx.db.execute(tx.sql["released_from"], (uid,)).fetchall():
+        found = tx.live_entry(name)
+        if found is not None and found[1].clock == at:
+            row, old = found
+            save(tx, row, replace(old, superseded_by=uid, clock=max(clock, old.clock)))
 
 
 def undo(tx: Transaction, op: Undo) -> Outcome:
@@ -240,16 +288,20 @@ def undo(tx: Transaction, op: Undo) -> Outcome:
     if row is None and (grave is None or grave[4] != "retired" or last is None):
         return Outcome(op_id=op.op_id, uid=uid, status="unknown")
     clock = tx.stamp(op)
+    if clock <= (row.value.clock if row else grave[7]):
+        return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=("a later edit stands",))
     if row is None:
         return restore(tx, op, uid, _fields(last), clock)
-    if last is None:
+    if last is None or last[1] == "retired":  # the last change was its addition, or its return
         retire_row(tx, row, clock=clock, at=op.at)
         return Outcome(op_id=op.op_id, uid=uid, status="retired", uids=(uid,))
     if not isinstance(row.value, Entry):
         raise Rejected("a turn has no earlier version")
     before = entry_from_snapshot(_fields(last))
-    changes = {name: getattr(before, name) for name in (*EDITABLE, "origins")}
-    outcome = change(tx, op, row, replace(row.value, **changes), clock)
+    changes = {name: getattr(before, name) for name in EDITABLE}
+    if before.superseded_by and tx.live(before.superseded_by) is None:
+        changes["superseded_by"] = None
+    outcome = change(tx, op, row, replace(row.value, origins=also_written_here(before.origins), **changes), clock)
     return replace(outcome, status="restored")
 
 
@@ -267,6 +319,8 @@ def restore(tx: Transaction, op: Operation, uid: str, fields: Mapping[str, Any],
         restore_turn(tx, replace(turn_from_snapshot(fields), uid=uid, clock=clock))
         return Outcome(op_id=op.op_id, uid=uid, status="restored", uids=(uid,))
     entry = replace(entry_from_snapshot(fields), uid=uid, clock=clock, updated_at=op.at)
+    newer = entry.superseded_by if entry.superseded_by and tx.live(entry.superseded_by) else None
+    entry = replace(entry, origins=also_written_here(entry.origins), superseded_by=newer)
     scope = tx.scope(entry.theme, entry.subject)
     twin = tx.db.execute(tx.sql["entry_by_hash"], (scope, entry.target, bytes.fromhex(content_hash(entry.content)))).fetchone()
     if twin:
@@ -277,112 +331,11 @@ def restore(tx: Transaction, op: Operation, uid: str, fields: Mapping[str, Any],
         save(
             tx,
             row,
-            replace(other, uid=survivor, clock=clock, tags=tuple(sorted({*other.tags, *entry.tags})),
+            replace(other, uid=survivor, clock=max(clock, other.clock), tags=tuple(sorted({*other.tags, *entry.tags})),
                     origins=tuple(sorted({*other.origins, *entry.origins}))),
         )  # fmt: skip
         link(tx, max(uid, other.uid), survivor, op, clock)
         return Outcome(op_id=op.op_id, uid=survivor, status="restored", uids=(survivor,), notes=("merged",))
     insert(tx, entry)
+    _replace_anew(tx, uid, clock=clock)
     return Outcome(op_id=op.op_id, uid=uid, status="restored", uids=(uid,))
-
-
-def mirror_change(tx: Transaction, op: MirrorChange) -> Outcome:
-    """Apply one committed write of the host's memory tool."""
-    if op.action not in {"add", "replace", "remove"}:
-        raise Rejected(f"unknown action {op.action!r}: add, replace or remove")
-    if op.action != "add" and not (op.old_text.strip() or op.previous_content.strip()):
-        raise Rejected(f"{op.action} needs a text to match: old_text is blank")
-    if op.action != "remove" and not op.content.strip():
-        raise Rejected(f"{op.action} needs a content: it is blank")
-    row = None if op.action == "add" else _mirrored(tx, op)
-    if row is None:
-        if op.action == "remove":
-            return Outcome(op_id=op.op_id, status="unchanged", notes=("no entry of this file holds that text",))
-        return add(tx, _as_add(op))
-    entry = row.value
-    assert isinstance(entry, Entry)
-    if op.action == "replace" and set(entry.origins) == {op.origin}:
-        clock = tx.stamp(op)
-        if clock <= entry.clock or is_kept_out(tx, op, op.target, content_hash(op.content), clock=clock, explicit=True):
-            return Outcome(op_id=op.op_id, uid=entry.uid, status="unchanged")
-        if content_hash(op.content) == content_hash(entry.content):
-            return Outcome(op_id=op.op_id, uid=entry.uid, status="unchanged")
-        return change(tx, op, row, replace(entry, content=op.content), clock)
-    dropped = drop_origin(tx, op, row)
-    return dropped if op.action == "remove" else add(tx, _as_add(op))
-
-
-def _as_add(op: MirrorChange) -> AddEntry:
-    return AddEntry(
-        op_id=op.op_id, clock=op.clock, at=op.at, theme=op.theme, subject=op.subject, spooled=op.spooled, uid=op.uid,
-        content=op.content, target=op.target, visibility=op.visibility, session_id=op.session_id, metadata=op.metadata,
-        origin=op.origin,
-    )  # fmt: skip
-
-
-def _mirrored(tx: Transaction, op: MirrorChange) -> Live | None:
-    scope = tx.scope(op.theme, op.subject)
-    place = (op.origin.place, scope, op.target)
-    for text in (op.previous_content, op.old_text):
-        if text.strip():
-            digest = bytes.fromhex(content_hash(text))
-            if found := tx.db.execute(tx.sql["mirrored_exactly"], (*place, digest)).fetchone():
-                return tx.live(found[0])
-    if op.old_text.strip() and (found := tx.db.execute(tx.sql["mirrored_containing"], (*place, op.old_text)).fetchone()):
-        return tx.live(found[0])
-    return None
-
-
-def drop_origin(tx: Transaction, op: MirrorChange | MirrorFile, row: Live) -> Outcome:
-    """Take this file's origin from an entry, and retire it when nothing else wrote it."""
-    entry = row.value
-    assert isinstance(entry, Entry)
-    clock = tx.stamp(op)
-    if clock <= entry.clock:
-        return Outcome(op_id=op.op_id, uid=entry.uid, status="unchanged", notes=("a later edit stands",))
-    left: tuple[Origin, ...] = tuple(origin for origin in entry.origins if origin != op.origin)
-    if left:
-        save(tx, row, replace(entry, origins=left, clock=clock))
-        return Outcome(op_id=op.op_id, uid=entry.uid, status="updated", uids=(entry.uid,))
-    retire_row(tx, row, clock=clock, at=op.at)
-    return Outcome(op_id=op.op_id, uid=entry.uid, status="retired", uids=(entry.uid,))
-
-
-def mirror_file(tx: Transaction, op: MirrorFile) -> Outcome:
-    """Bring the origins of one mirrored file into line with its present lines."""
-    scope = tx.scope(op.theme, op.subject)
-    counts = {"added": 0, "joined": 0, "dropped": 0, "refused": 0, "kept": 0}
-    present = {bytes.fromhex(content_hash(text)): (uid, text) for uid, text in op.lines}
-    place = (op.origin.place, scope, op.target)
-    mirrored = {digest: uid for uid, digest in tx.db.execute(tx.sql["mirrored"], place).fetchall()}
-    uids: list[str] = []
-    for digest, uid in mirrored.items():
-        if digest in present:
-            counts["kept"] += 1
-            continue
-        row = tx.live(uid)
-        assert row is not None
-        outcome = drop_origin(tx, op, row)
-        uids += outcome.uids
-        counts["dropped"] += bool(outcome.uids)
-    for digest, (uid, text) in present.items():
-        if digest in mirrored:
-            continue
-        outcome = add(
-            tx,
-            AddEntry(
-                op_id=op.op_id, clock=op.clock, at=op.at, theme=op.theme, subject=op.subject, spooled=op.spooled, uid=uid,
-                content=text, target=op.target, visibility=op.visibility, origin=op.origin, explicit=False,
-            ),
-        )  # fmt: skip
-        uids += outcome.uids
-        counts[{"added": "added", "exists": "joined", "refused": "refused"}[outcome.status]] += 1
-    if op.stamp:
-        tx.db.execute(tx.sql["save_stamp"], (scope, op.origin.place, op.stamp))
-    status = "updated" if uids else "unchanged"
-    return Outcome(op_id=op.op_id, status=status, uids=tuple(uids), counts=counts)
-
-
-def entry_record(entry: Entry) -> dict[str, Any]:
-    """Return an entry as an export record."""
-    return {"type": "entry", **snapshot(entry)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
+from hermes_mnemosyne.store.sqlite.entries import release_superseded
 from hermes_mnemosyne.store.sqlite.transaction import Transaction
 from hermes_mnemosyne.store.sqlite.turns import capture_mac
 from hermes_mnemosyne.values import TARGETS, Turn
@@ -21,11 +22,11 @@ def forget(tx: Transaction, op: Forget) -> Outcome:
 
 
 def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
-    """Erase every copy of a row's texts within its theme and subject and leave tombstones."""
-    aliases = [alias for (alias,) in tx.db.execute(tx.sql["aliases_of"], (uid,)).fetchall()]
+    """Erase every copy of a row's texts within its theme and subject and leave tombstones; `uid` is no alias."""
     row = tx.live(uid)
     grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    digests = {digest for name in (uid, *aliases) for (digest,) in tx.db.execute(tx.sql["hashes_in_history"], (name,))}
+    names = _names(tx, uid)
+    digests = {digest for name in names for (digest,) in tx.db.execute(tx.sql["hashes_in_history"], (name,))}
     if row is not None:
         digests.add(row.hash)
         theme, subject, kind, visibility = row.value.theme, row.value.subject, row.value.kind, row.value.visibility
@@ -37,15 +38,17 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
         capture = (_session_name(tx, grave[8]), grave[9]) if grave[8] is not None else None
     scope = tx.scope(theme, subject)
     if row is not None:
-        _release_superseded(tx, uid)
+        release_superseded(tx, uid, clock=clock, at=op.at)
         tx.remove_live(row)
-    macs = _macs(tx, theme, subject, digests, capture)
-    names = {uid, *aliases}
     if kind == "entry":
         for digest in digests:
-            names.update(name for (name,) in tx.db.execute(tx.sql["retired_with_text"], (scope, digest)).fetchall())
+            for (retired,) in tx.db.execute(tx.sql["retired_with_text"], (scope, digest)).fetchall():
+                names |= _names(tx, retired)
             tx.db.execute(tx.sql["delete_history_with_text"], (scope, digest))
-    for name in names:
+        macs = _entry_macs(tx, theme, subject, digests)
+    else:
+        macs = _turn_macs(tx, theme, subject, capture, digests)
+    for name in sorted(names):
         tx.db.execute(tx.sql["delete_history"], (name,))
         tx.db.execute(tx.sql["delete_injected"], (name,))
         tx.db.execute(
@@ -57,28 +60,34 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
     tx.tally.erasures += 1
 
 
-def _macs(
-    tx: Transaction, theme: str, subject: str, digests: set[bytes], capture: tuple[str, str] | None
+def _names(tx: Transaction, uid: str) -> set[str]:
+    """Return a uid and its aliases."""
+    return {uid, *(alias for (alias,) in tx.db.execute(tx.sql["aliases_of"], (uid,)).fetchall())}
+
+
+def _entry_macs(tx: Transaction, theme: str, subject: str, digests: set[bytes]) -> list[str]:
+    """Return the keyed hashes that keep the texts out, none without a key; a text that another entry holds stays welcome."""
+    scope = tx.scope(theme, subject)
+    made = [
+        tx.key.digest("content", theme, subject, target, digest.hex())
+        for digest in digests
+        for target in TARGETS
+        if tx.db.execute(tx.sql["entry_by_hash"], (scope, target, digest)).fetchone() is None
+    ]
+    return [mac for mac in made if mac is not None]
+
+
+def _turn_macs(
+    tx: Transaction, theme: str, subject: str, capture: tuple[str, str] | None, digests: set[bytes]
 ) -> list[str]:
-    """Return the keyed hashes that keep the texts out; none without a key."""
-    if capture is not None:
-        session_id, role = capture
-        made = [capture_mac(tx, theme, subject, session_id, role, digest.hex()) for digest in digests]
-    else:
-        made = [tx.key.digest("content", theme, subject, target, digest.hex()) for digest in digests for target in TARGETS]
+    """Return the keyed hashes of capture keys without their occurrence numbers; none without a key."""
+    if capture is None:
+        return []
+    session_id, role = capture
+    made = [capture_mac(tx, theme, subject, session_id, role, digest.hex()) for digest in digests]
     return [mac for mac in made if mac is not None]
 
 
 def _session_name(tx: Transaction, session: int) -> str:
     name: str = tx.db.execute(tx.sql["session_name"], (session,)).fetchone()[0]
     return name
-
-
-def _release_superseded(tx: Transaction, uid: str) -> None:
-    """Entries that the forgotten one had replaced are current again."""
-    for (number,) in tx.db.execute(tx.sql["superseded_rows"], (uid,)).fetchall():
-        found = tx.db.execute(tx.sql["tokens"], (number,)).fetchone()
-        if found:
-            facets = " ".join(facet for facet in found[2].split() if facet != "sp")
-            tx.db.execute(tx.sql["update_facets"], (facets, number))
-    tx.db.execute(tx.sql["clear_superseder"], (tx.next_seq(), uid))

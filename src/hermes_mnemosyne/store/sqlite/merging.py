@@ -10,206 +10,266 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.store.operations import MergeRecord, Outcome
-from hermes_mnemosyne.store.sqlite.entries import insert, is_kept_out, link, retire_row, save
+from hermes_mnemosyne.store.records import TYPES, Fields, entry_of, turn_of
+from hermes_mnemosyne.store.sqlite.entries import insert, is_kept_out, link, release_superseded, retire_row, save
 from hermes_mnemosyne.store.sqlite.forgetting import erase
-from hermes_mnemosyne.store.sqlite.rows import dumps, entry_from_snapshot, turn_from_snapshot
 from hermes_mnemosyne.store.sqlite.transaction import Live, Rejected, Transaction
 from hermes_mnemosyne.store.sqlite.turns import capture_mac, restore_turn
 from hermes_mnemosyne.text import content_hash
-from hermes_mnemosyne.values import Entry, Turn
+from hermes_mnemosyne.values import ROLES, VISIBILITIES, Entry, Turn
+
+_LATER = ("a later edit stands",)
 
 
 def merge(tx: Transaction, op: MergeRecord) -> Outcome:
     """Merge one export record."""
-    kind = op.record.get("type")
-    handler = {"entry": _entry, "turn": _turn, "alias": _alias, "history": _history, "tombstone": _tombstone}.get(str(kind))
-    if handler is None:
-        raise Rejected(f"unknown record type {kind!r}: entry, turn, alias, history or tombstone")
-    clock = op.record.get("clock")
-    if not isinstance(clock, str) or not clock:
-        raise Rejected("the record has no clock")
-    tx.tally.clock = max(tx.tally.clock, clock)
-    return handler(tx, op, op.record)
-
-
-def _is_buried(tx: Transaction, uid: str, clock: str) -> bool:
-    """Tell whether a tombstone stands against a live state; an older retirement is lifted."""
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    if grave is None:
-        return False
-    if grave[4] == "forgotten" or grave[7] >= clock:
-        return True
-    tx.db.execute(tx.sql["delete_tombstone"], (uid,))
-    return False
-
-
-def _entry(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
-    new = entry_from_snapshot(record)
-    uid = tx.survivor(new.uid)
-    if _is_buried(tx, uid, new.clock):
-        return _refused(tx, op, uid)
-    row = tx.live(uid)
-    if row is not None:
-        return _newer(tx, op, row, replace(new, uid=uid))
-    if is_kept_out(tx, op, new.target, content_hash(new.content), clock=new.clock, explicit=True):
-        return _refused(tx, op, uid)
-    scope = tx.scope(new.theme, new.subject)
-    twin = tx.db.execute(tx.sql["entry_by_hash"], (scope, new.target, bytes.fromhex(content_hash(new.content)))).fetchone()
-    if twin is None:
-        insert(tx, new)
-        return Outcome(op_id=op.op_id, uid=uid, status="added", uids=(uid,))
-    found = tx.live_entry(twin[0])
-    assert found is not None
-    other_row, other = found
-    later = max(other, new, key=lambda entry: entry.clock)
-    survivor = min(uid, other.uid)
-    joined = replace(
-        later,
-        uid=survivor,
-        tags=tuple(sorted({*new.tags, *other.tags})),
-        origins=tuple(sorted({*new.origins, *other.origins})),
-        created_at=min(new.created_at, other.created_at),
-    )
-    save(tx, other_row, joined)
-    link(tx, max(uid, other.uid), survivor, op, later.clock)
-    return Outcome(op_id=op.op_id, uid=survivor, status="exists", uids=(survivor,), notes=("merged",))
-
-
-def _newer(tx: Transaction, op: MergeRecord, row: Live, new: Entry) -> Outcome:
-    old = row.value
-    if not isinstance(old, Entry):
-        raise Rejected(f"{new.uid} is a turn here and an entry there")
-    if new.clock == old.clock:
-        return Outcome(op_id=op.op_id, uid=old.uid, status="exists")
-    if (new.theme, new.subject, new.target) != (old.theme, old.subject, old.target):
-        raise Rejected(f"{new.uid} belongs to another theme or target here")
-    if new.clock < old.clock:
-        if snapshot_differs(old, new):
-            tx.record("lost", new, clock=new.clock, at=op.at)
-        return Outcome(op_id=op.op_id, uid=old.uid, status="unchanged", notes=("a later edit stands",))
-    scope = tx.scope(old.theme, old.subject)
-    digest = bytes.fromhex(content_hash(new.content))
-    twin = tx.db.execute(tx.sql["entry_by_hash"], (scope, new.target, digest)).fetchone()
-    if snapshot_differs(old, new):
-        tx.record("lost", old, clock=old.clock, at=op.at)
-    if twin and twin[0] != old.uid:
-        found = tx.live_entry(twin[0])
-        assert found is not None
-        other_row, other = found
-        tx.remove_live(other_row)
-        survivor = min(old.uid, other.uid)
-        tags, origins = {*new.tags, *other.tags}, {*new.origins, *other.origins}
-        save(tx, row, replace(new, uid=survivor, tags=tuple(sorted(tags)), origins=tuple(sorted(origins))))
-        link(tx, max(old.uid, other.uid), survivor, op, new.clock)
-        return Outcome(op_id=op.op_id, uid=survivor, status="updated", uids=(survivor,), notes=("merged",))
-    save(tx, row, new)
-    return Outcome(op_id=op.op_id, uid=old.uid, status="updated", uids=(old.uid,))
-
-
-def snapshot_differs(first: Entry, second: Entry) -> bool:
-    """Tell whether two versions differ in what a person wrote."""
-    return replace(first, clock="", updated_at="", seq=0, origins=()) != replace(second, clock="", updated_at="", seq=0, origins=())
-
-
-def _turn(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
-    new = turn_from_snapshot(record)
-    uid = tx.survivor(new.uid)
-    if _is_buried(tx, uid, new.clock):
-        return _refused(tx, op, uid)
-    row = tx.live(uid)
-    if row is not None:
-        if isinstance(row.value, Turn) and new.clock > row.value.clock:
-            seq = tx.next_seq()
-            tx.db.execute(
-                tx.sql["update_turn"],
-                (
-                    new.position, new.speaker, row.value.content, new.occurred_at, new.occurred_offset, new.parent_session_id,
-                    new.visibility, dumps(dict(new.metadata)), new.created_at, seq, new.clock, row.id,
-                ),
-            )  # fmt: skip
-            return Outcome(op_id=op.op_id, uid=uid, status="updated", uids=(uid,))
-        return Outcome(op_id=op.op_id, uid=uid, status="exists")
-    scope = tx.scope(new.theme, new.subject)
-    digest = content_hash(new.content)
-    if tx.has_gone(scope, "forgotten"):
-        mac = capture_mac(tx, new.theme, new.subject, new.session_id, new.role, digest)
-        gone = mac and tx.db.execute(tx.sql["forgotten_occurrence"], (mac, new.occurrence)).fetchone()
-        if gone:
-            return _refused(tx, op, uid)
-    session = tx.session(scope, new.session_id)
-    twin = tx.db.execute(tx.sql["turn_by_capture"], (session, new.role, bytes.fromhex(digest), new.occurrence)).fetchone()
-    if twin is None:
-        restore_turn(tx, new)
-        return Outcome(op_id=op.op_id, uid=uid, status="added", uids=(uid,))
-    survivor = min(uid, twin[0])
-    found = tx.live(twin[0])
-    assert found is not None
-    if survivor != twin[0]:
-        tx.db.execute(tx.sql["replace_turn_uid"], (survivor, tx.next_seq(), found.id))
-    link(tx, max(uid, twin[0]), survivor, op, new.clock)
-    return Outcome(op_id=op.op_id, uid=survivor, status="exists", uids=(survivor,), notes=("merged",))
-
-
-def _alias(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
-    uid, survivor = str(record["uid"]), str(record["survivor"])
-    if uid == survivor or tx.live(uid) is not None or tx.survivor(uid) == survivor:
-        return Outcome(op_id=op.op_id, uid=survivor, status="exists")
-    scope = tx.scope(op.theme, op.subject)
-    tx.db.execute(tx.sql["insert_alias"], (uid, survivor, scope, record["clock"], tx.next_seq()))
-    return Outcome(op_id=op.op_id, uid=survivor, status="added", uids=(uid,))
-
-
-def _history(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
-    uid = str(record["uid"])
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    if grave is not None and grave[4] == "forgotten":
-        return _refused(tx, op, uid)
-    fields = record["before"]
-    value = turn_from_snapshot(fields) if "role" in fields else entry_from_snapshot(fields)
-    before = tx.db.execute(tx.sql["changes"]).fetchone()[0]
-    tx.record(str(record["action"]), replace(value, uid=uid), clock=str(record["clock"]), at=str(record["at"]))
-    added = tx.db.execute(tx.sql["changes"]).fetchone()[0] != before
-    return Outcome(op_id=op.op_id, uid=uid, status="added" if added else "exists")
-
-
-def _tombstone(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
-    uid, state, clock, at = (str(record[name]) for name in ("uid", "state", "clock", "at"))
-    if state not in {"retired", "forgotten"}:
-        raise Rejected(f"unknown state {state!r} of a tombstone")
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    if grave is not None and (grave[4] == "forgotten" or state == "retired"):
-        _keep_out(tx, op, record)
-        return Outcome(op_id=op.op_id, uid=uid, status="exists")
-    row = tx.live(uid)
-    if row is not None and row.value.uid == uid:
-        if state == "retired" and row.value.clock >= clock:
-            return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=("a later edit stands",))
-        if state == "retired":
-            retire_row(tx, row, clock=clock, at=at)
-            return Outcome(op_id=op.op_id, uid=uid, status="retired", uids=(uid,))
-    if state == "forgotten" and (row is not None or grave is not None):
-        erase(tx, replace(op, at=at), uid, clock)
-    else:
-        scope = tx.scope(op.theme, op.subject)
-        capture: tuple[object, ...] = (None, None, None, None)
-        if record.get("session_id") is not None:
-            session = tx.session(scope, str(record["session_id"]))
-            capture = (session, record["role"], bytes.fromhex(record["content_hash"]), record["occurrence"])
-        kind, visibility = record["kind"], record["visibility"]
-        tx.db.execute(
-            tx.sql["save_tombstone"], (uid, scope, kind, state, visibility, at, clock, tx.next_seq(), *capture)
-        )
-    _keep_out(tx, op, record)
-    return Outcome(op_id=op.op_id, uid=uid, status="added", uids=(uid,))
-
-
-def _keep_out(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> None:
-    scope = tx.scope(op.theme, op.subject)
-    for mac, clock, occurrence in record.get("keeps_out", ()):
-        tx.db.execute(tx.sql["insert_forgotten"], (mac, record["uid"], scope, clock, occurrence))
+    try:
+        fields = Fields(op.record)
+        kind = fields.choice("type", TYPES)
+        clock = fields.stamp("clock")
+        theme, subject = fields.text("theme", op.theme), fields.text("subject", op.subject)
+        if (theme, subject) != (op.theme, op.subject):
+            raise InvalidInput(f"the record belongs to theme {theme}, not {op.theme}")
+        tx.tally.clock = max(tx.tally.clock, clock)
+        return _HANDLERS[kind](tx, op, {"theme": theme, "subject": subject, **op.record})
+    except InvalidInput as error:
+        raise Rejected(str(error)) from error
 
 
 def _refused(tx: Transaction, op: MergeRecord, uid: str) -> Outcome:
     tx.tally.refused += 1
     return Outcome(op_id=op.op_id, uid=uid, status="refused", notes=("forgotten",))
+
+
+def _buried(tx: Transaction, op: MergeRecord, uid: str, clock: str) -> Outcome | None:
+    """Return the answer to a live state that a tombstone stands against; an older retirement is lifted."""
+    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    if grave is None:
+        return None
+    if grave[4] == "forgotten":
+        return _refused(tx, op, uid)
+    if grave[7] >= clock:
+        return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=_LATER)
+    tx.db.execute(tx.sql["delete_tombstone"], (uid,))
+    return None
+
+
+def _has_gone(tx: Transaction, uid: str) -> bool:
+    return tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone() is not None
+
+
+def _keep_loser(tx: Transaction, op: MergeRecord, loser: Entry, winner: Entry) -> None:
+    """Keep the version that lost in history, where it differs in what a person wrote."""
+    blank = {"uid": "", "clock": "", "updated_at": "", "created_at": "", "seq": 0, "origins": ()}
+    if replace(loser, **blank) != replace(winner, **blank):  # type: ignore[arg-type]
+        tx.record("lost", loser, clock=loser.clock, at=op.at)
+
+
+def _joined(later: Entry, earlier: Entry, uid: str) -> Entry:
+    """Return one entry for two of the same text."""
+    return replace(
+        later,
+        uid=uid,
+        tags=tuple(sorted({*later.tags, *earlier.tags})),
+        origins=tuple(sorted({*later.origins, *earlier.origins})),
+        pinned=later.pinned or earlier.pinned,
+        created_at=min(later.created_at, earlier.created_at),
+    )
+
+
+def _twin(tx: Transaction, entry: Entry) -> tuple[Live, Entry] | None:
+    """Return another live entry that holds the same text."""
+    scope = tx.scope(entry.theme, entry.subject)
+    found = tx.db.execute(tx.sql["entry_by_hash"], (scope, entry.target, bytes.fromhex(content_hash(entry.content)))).fetchone()
+    return tx.live_entry(found[0]) if found and found[0] != entry.uid else None
+
+
+def _entry(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
+    new = entry_of(record, at=op.at)
+    new = replace(new, uid=tx.survivor(new.uid))
+    if new.superseded_by and _has_gone(tx, new.superseded_by):
+        new = replace(new, superseded_by=None)
+    if buried := _buried(tx, op, new.uid, new.clock):
+        return buried
+    row = tx.live(new.uid)
+    if row is not None and row.value.clock == new.clock:
+        return Outcome(op_id=op.op_id, uid=new.uid, status="exists")
+    if is_kept_out(tx, op, new.target, content_hash(new.content), clock=new.clock, explicit=True):
+        return _refused(tx, op, new.uid)
+    if row is not None:
+        return _version(tx, op, row, new)
+    twin = _twin(tx, new)
+    if twin is None:
+        insert(tx, new)
+        return Outcome(op_id=op.op_id, uid=new.uid, status="added", uids=(new.uid,))
+    other_row, other = twin
+    later, earlier = (new, other) if new.clock > other.clock else (other, new)
+    _keep_loser(tx, op, earlier, later)
+    survivor = min(new.uid, other.uid)
+    save(tx, other_row, _joined(later, earlier, survivor))
+    link(tx, max(new.uid, other.uid), survivor, op, later.clock)
+    return Outcome(op_id=op.op_id, uid=survivor, status="exists", uids=(survivor,), notes=("merged",))
+
+
+def _version(tx: Transaction, op: MergeRecord, row: Live, new: Entry) -> Outcome:
+    """Take in another version of a live entry."""
+    old = row.value
+    if not isinstance(old, Entry):
+        raise Rejected(f"{new.uid} is a turn here and an entry there")
+    if (new.theme, new.subject, new.target) != (old.theme, old.subject, old.target):
+        raise Rejected(f"{new.uid} belongs to another theme or target here")
+    if new.clock < old.clock:
+        _keep_loser(tx, op, new, old)
+        return Outcome(op_id=op.op_id, uid=old.uid, status="unchanged", notes=_LATER)
+    _keep_loser(tx, op, old, new)
+    twin = _twin(tx, new)
+    if twin is None:
+        save(tx, row, new)
+        return Outcome(op_id=op.op_id, uid=old.uid, status="updated", uids=(old.uid,))
+    other_row, other = twin
+    later, earlier = (new, other) if new.clock > other.clock else (other, new)
+    _keep_loser(tx, op, earlier, later)
+    tx.remove_live(other_row)
+    survivor = min(old.uid, other.uid)
+    save(tx, row, _joined(later, earlier, survivor))
+    link(tx, max(old.uid, other.uid), survivor, op, later.clock)
+    return Outcome(op_id=op.op_id, uid=survivor, status="updated", uids=(survivor,), notes=("merged",))
+
+
+def _turn(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
+    new = turn_of(record, at=op.at)
+    new = replace(new, uid=tx.survivor(new.uid))
+    if buried := _buried(tx, op, new.uid, new.clock):
+        return buried
+    row = tx.live(new.uid)
+    if row is not None:
+        if not isinstance(row.value, Turn):
+            raise Rejected(f"{new.uid} is an entry here and a turn there")
+        if new.clock <= row.value.clock:
+            return Outcome(op_id=op.op_id, uid=new.uid, status="exists")
+        tx.remove_live(row)
+        restore_turn(tx, new)
+        return Outcome(op_id=op.op_id, uid=new.uid, status="updated", uids=(new.uid,))
+    scope = tx.scope(new.theme, new.subject)
+    digest = content_hash(new.content)
+    if tx.has_gone(scope, "forgotten"):
+        mac = capture_mac(tx, new.theme, new.subject, new.session_id, new.role, digest)
+        if mac and tx.db.execute(tx.sql["forgotten_occurrence"], (mac, new.occurrence)).fetchone():
+            return _refused(tx, op, new.uid)
+    session = tx.session(scope, new.session_id)
+    twin = tx.db.execute(tx.sql["turn_by_capture"], (session, new.role, bytes.fromhex(digest), new.occurrence)).fetchone()
+    if twin is None:
+        restore_turn(tx, new)
+        return Outcome(op_id=op.op_id, uid=new.uid, status="added", uids=(new.uid,))
+    found = tx.live(twin[0])
+    assert found is not None
+    other = found.value
+    assert isinstance(other, Turn)
+    survivor = min(new.uid, other.uid)
+    if new.clock > other.clock:
+        tx.remove_live(found)
+        restore_turn(tx, replace(new, uid=survivor))
+    elif survivor != other.uid:
+        tx.db.execute(tx.sql["replace_turn_uid"], (survivor, tx.next_seq(), found.id))
+    link(tx, max(new.uid, other.uid), survivor, op, max(new.clock, other.clock))
+    return Outcome(op_id=op.op_id, uid=survivor, status="exists", uids=(survivor,), notes=("merged",))
+
+
+def _alias(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
+    fields = Fields(record)
+    uid, clock = fields.name("uid"), fields.stamp("clock")
+    survivor = tx.survivor(fields.name("survivor"))
+    known = tx.db.execute(tx.sql["alias_with_clock"], (uid,)).fetchone()
+    if uid == survivor or (known and (known[0] == survivor or known[1] >= clock)):
+        return Outcome(op_id=op.op_id, uid=survivor, status="exists")
+    row = tx.live(uid)
+    if row is not None and row.value.uid == uid:
+        if row.value.clock > clock:
+            return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=_LATER)
+        tx.record("merged", row.value, clock=clock, at=op.at)
+        tx.remove_live(row)
+    link(tx, uid, survivor, op, clock)
+    return Outcome(op_id=op.op_id, uid=survivor, status="added", uids=(uid,))
+
+
+def _history(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
+    fields = Fields(record)
+    uid, action, at, clock = fields.name("uid"), fields.name("action"), fields.time("at"), fields.stamp("clock")
+    before = {"theme": op.theme, "subject": op.subject, **fields.object("before"), "uid": uid}
+    value = turn_of(before, at=at) if "role" in before else entry_of(before, at=at)
+    if (value.theme, value.subject) != (op.theme, op.subject):
+        raise Rejected(f"the version before belongs to theme {value.theme}, not {op.theme}")
+    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    if grave is not None and grave[4] == "forgotten":
+        return _refused(tx, op, uid)
+    if isinstance(value, Entry) and is_kept_out(
+        tx, op, value.target, content_hash(value.content), clock=clock, explicit=True
+    ):
+        return _refused(tx, op, uid)
+    before_it = tx.db.execute(tx.sql["changes"]).fetchone()[0]
+    tx.record(action, value, clock=clock, at=at)
+    added = tx.db.execute(tx.sql["changes"]).fetchone()[0] != before_it
+    return Outcome(op_id=op.op_id, uid=uid, status="added" if added else "exists")
+
+
+def _tombstone(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
+    fields = Fields(record)
+    uid, clock, at = fields.name("uid"), fields.stamp("clock"), fields.time("at")
+    state = fields.choice("state", ("retired", "forgotten"))
+    kept_out = fields.keeps_out()
+    outcome = _retired(tx, op, record, uid) if state == "retired" else _forgotten(tx, replace(op, at=at), record, uid)
+    scope = tx.scope(op.theme, op.subject)
+    for mac, since, occurrence in kept_out:
+        tx.db.execute(tx.sql["insert_forgotten"], (mac, uid, scope, since, occurrence))
+    if outcome.uids:
+        release_superseded(tx, uid, clock=clock, at=at)
+    return outcome
+
+
+def _retired(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: str) -> Outcome:
+    clock = str(record["clock"])
+    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    if grave is not None and (grave[4] == "forgotten" or grave[7] >= clock):
+        return Outcome(op_id=op.op_id, uid=uid, status="exists")
+    row = tx.live(uid)
+    if row is not None and (row.value.uid != uid or row.value.clock >= clock):
+        return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=_LATER)
+    if row is not None:
+        retire_row(tx, row, clock=clock, at=str(record["at"]))
+    else:
+        _save(tx, op, record, uid)
+    return Outcome(op_id=op.op_id, uid=uid, status="retired", uids=(uid,))
+
+
+def _forgotten(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: str) -> Outcome:
+    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    if grave is not None and grave[4] == "forgotten":
+        return Outcome(op_id=op.op_id, uid=uid, status="exists")
+    real = tx.survivor(uid)
+    grave = tx.db.execute(tx.sql["tombstone"], (real,)).fetchone()
+    if tx.live(real) is not None or (grave is not None and grave[4] == "retired"):
+        erase(tx, op, real, str(record["clock"]))
+    if not _has_gone(tx, uid):
+        _save(tx, op, record, uid)
+    tx.db.execute(tx.sql["delete_history"], (uid,))
+    return Outcome(op_id=op.op_id, uid=uid, status="forgotten", uids=(uid,))
+
+
+def _save(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: str) -> None:
+    """Save a tombstone as the record tells it."""
+    fields = Fields(record)
+    scope = tx.scope(op.theme, op.subject)
+    capture: tuple[object, ...] = (None, None, None, None)
+    if fields.has("session_id"):
+        capture = (
+            tx.session(scope, fields.text("session_id")), fields.choice("role", ROLES), fields.digest("content_hash"),
+            fields.integer("occurrence", least=1),
+        )  # fmt: skip
+    kind, state = fields.choice("kind", ("entry", "turn")), fields.choice("state", ("retired", "forgotten"))
+    visibility, at, clock = fields.choice("visibility", VISIBILITIES, "synced"), fields.time("at"), fields.stamp("clock")
+    tx.db.execute(tx.sql["save_tombstone"], (uid, scope, kind, state, visibility, at, clock, tx.next_seq(), *capture))
+
+
+_HANDLERS = {"entry": _entry, "turn": _turn, "alias": _alias, "history": _history, "tombstone": _tombstone}

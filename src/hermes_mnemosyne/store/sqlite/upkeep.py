@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 
-from hermes_mnemosyne.store.protocol import Analyser, ContentKey
+from hermes_mnemosyne._errors import StoreBusy, StoreCorrupt, StoreError
 from hermes_mnemosyne.clock import HybridClock
+from hermes_mnemosyne.store.protocol import Analyser, ContentKey
 from hermes_mnemosyne.store.sqlite.connections import Connections
 from hermes_mnemosyne.store.sqlite.rows import TURN, shelf_of
 from hermes_mnemosyne.store.sqlite.sql import statements
@@ -25,35 +25,45 @@ def erase_step(connections: Connections) -> bool:
     sql = statements("upkeep")
     with connections.writing(5.0) as db:
         begun = db.execute(sql["meta"], ("erasure_begun",)).fetchone()
+        if not begun:
+            # What is forgotten from now on lies in segments that are not marked: it is another round.
+            db.execute(sql["begin_erasure"])
         before: int = db.execute(sql["changes"]).fetchone()[0]
         db.execute(sql["merge"], (_PAGES if begun else -_PAGES,))
         changed = db.execute(sql["changes"]).fetchone()[0] - before
-        if not begun:
-            db.execute(sql["save_meta"], ("erasure_begun", "1"))
         return bool(begun) and changed < 2  # noqa: PLR2004 - the command itself is one change
 
 
-def erase(connections: Connections, *, until: float) -> bool:
-    """Finish pending erasures as far as time allows (`until` is of time.monotonic); True when none is left."""
-    sql = statements("upkeep")
+def _pending(connections: Connections) -> int:
     with connections.reading() as db:
-        found = db.execute(sql["meta"], ("erasures_pending",)).fetchone()
-    count = int(found[0]) if found else 0
-    if not count:
-        return True
-    while not erase_step(connections):
-        if time.monotonic() > until:
+        found = db.execute(statements("upkeep")["meta"], ("erasures_pending",)).fetchone()
+    return max(0, int(found[0])) if found else 0
+
+
+def erase(connections: Connections, *, until: float) -> bool:
+    """Finish pending erasures as far as time allows (`until` is of time.monotonic()); True when none is left."""
+    sql = statements("upkeep")
+    while _pending(connections):
+        while not erase_step(connections):
+            if time.monotonic() > until:
+                return False
+        if not _emptied_log(connections):
             return False
+        with connections.writing(5.0) as db:
+            # Another process may have finished the same round: what was begun is counted off once.
+            begun = db.execute(sql["meta"], ("erasure_begun",)).fetchone()
+            if begun:
+                db.execute(sql["delete_meta"], ("erasure_begun",))
+                db.execute(sql["subtract_meta"], (int(begun[0]), "erasures_pending"))
+        if not _emptied_log(connections) or time.monotonic() > until:
+            return not _pending(connections)
+    return True
+
+
+def _emptied_log(connections: Connections) -> bool:
     with connections.maintaining() as db:
         busy: int = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    if busy:
-        return False
-    with connections.writing(5.0) as db:
-        db.execute(sql["delete_meta"], ("erasure_begun",))
-        db.execute(sql["subtract_meta"], (count, "erasures_pending"))
-    with connections.maintaining() as db:
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return True
+    return not busy
 
 
 def reindex(
@@ -73,12 +83,18 @@ def reindex(
             tx = Transaction(db, analyser, key, clock)
             for row in rows:
                 _index_row(tx, row)
-            for row in rows:
-                if shelf_of(row) == TURN:
-                    tx.renew_context(row)
+            for row in _with_neighbours(tx, rows):
+                tx.renew_context(row)
             tx.finish()
         done, after = done + len(rows), rows[-1]
     return done, False
+
+
+def _with_neighbours(tx: Transaction, rows: list[int]) -> list[int]:
+    """Return the turns among `rows` and those beside them, which hold words of theirs."""
+    turns = [row for row in rows if shelf_of(row) == TURN]
+    beside = {number for row in turns for number in tx.db.execute(tx.sql["beside"], (row,)).fetchone() or () if number}
+    return sorted(beside.union(turns))
 
 
 def _index_row(tx: Transaction, row: int) -> None:
@@ -100,19 +116,31 @@ def _settle(connections: Connections, analyser: Analyser) -> None:
 
 
 def check(connections: Connections) -> list[str]:
-    """Return what is wrong with the file; the checks read everything."""
+    """Return what is wrong with the file; the checks read everything. Raises StoreBusy."""
+    try:
+        return [*_checked_rows(connections), *_checked_index(connections)]
+    except StoreBusy:
+        raise
+    except StoreError as error:
+        return [str(error)]
+
+
+def _checked_rows(connections: Connections) -> list[str]:
     sql = statements("upkeep")
-    found: list[str] = []
     with connections.reading() as db:
-        found += [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+        found = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
         found += [f"a row of {row[0]} points nowhere" for row in db.execute("PRAGMA foreign_key_check")]
         for name in ("rows_without_tokens", "tokens_without_rows", "wrong_counters"):
             wrong = db.execute(sql[name]).fetchone()[0]
             if wrong:
                 found.append(f"{name.replace('_', ' ')}: {wrong} (run `mnemosyne reindex`)")
+    return found
+
+
+def _checked_index(connections: Connections) -> list[str]:
     try:
         with connections.writing(5.0) as db:
-            db.execute(sql["check_tokens"])
-    except sqlite3.DatabaseError as error:
-        found.append(f"the full-text index is damaged ({error}): run `mnemosyne reindex`")
-    return found
+            db.execute(statements("upkeep")["check_tokens"])
+    except StoreCorrupt as error:
+        return [f"the full-text index is damaged ({error}): run `mnemosyne reindex`"]
+    return []

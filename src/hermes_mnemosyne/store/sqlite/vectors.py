@@ -30,7 +30,7 @@ def packed(vector: Sequence[float]) -> tuple[bytes, bytes]:
 
     Raises InvalidInput for a vector that has no direction: empty, zero, NaN or infinite.
     """
-    length = math.sqrt(math.fsum(value * value for value in vector)) if len(vector) else 0.0
+    length = math.hypot(*vector)
     if not math.isfinite(length) or length == 0.0:
         raise InvalidInput("a vector must be finite and not zero")
     values = array("f", (value / length for value in vector))

@@ -62,7 +62,7 @@ ORDER BY at, uid LIMIT :limit OFFSET :offset
 
 -- name: history
 SELECT uid, action, at, clock, snapshot FROM history
-WHERE uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1) ORDER BY id
+WHERE uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1) ORDER BY clock, action, uid
 
 -- name: grave
 SELECT s.theme, s.subject, t.state FROM tombstones AS t JOIN scopes AS s ON s.id = t.scope WHERE t.uid = ?

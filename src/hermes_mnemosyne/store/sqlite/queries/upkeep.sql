@@ -7,8 +7,11 @@ INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.
 -- name: delete_meta
 DELETE FROM meta WHERE key = ?
 
+-- name: begin_erasure
+INSERT INTO meta SELECT 'erasure_begun', coalesce((SELECT value FROM meta WHERE key = 'erasures_pending'), '0')
+
 -- name: subtract_meta
-UPDATE meta SET value = CAST(value AS INTEGER) - ? WHERE key = ?
+UPDATE meta SET value = max(0, CAST(value AS INTEGER) - ?) WHERE key = ?
 
 -- name: changes
 SELECT total_changes()

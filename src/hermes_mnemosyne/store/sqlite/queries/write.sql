@@ -44,15 +44,18 @@ SELECT uid FROM turns WHERE session = ? AND role = ? AND content_hash = ? AND oc
 -- name: alias
 SELECT survivor FROM aliases WHERE uid = ?
 
+-- name: alias_with_clock
+SELECT survivor, clock FROM aliases WHERE uid = ?
+
 -- name: aliases_of
-SELECT uid FROM aliases WHERE survivor = ?
+SELECT uid FROM aliases WHERE survivor = ? ORDER BY uid
 
 -- name: insert_alias
 INSERT INTO aliases VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (uid) DO UPDATE SET survivor = excluded.survivor, clock = excluded.clock, seq = excluded.seq
 
--- name: repoint_aliases
-UPDATE aliases SET survivor = ?, seq = ? WHERE survivor = ?
+-- name: repoint_alias
+UPDATE aliases SET survivor = ?, seq = ? WHERE uid = ?
 
 -- name: delete_alias
 DELETE FROM aliases WHERE uid = ?
@@ -68,17 +71,14 @@ UPDATE entries SET uid = ?, content = ?, content_hash = ?, tags = ?, importance 
     updated_at = ?, seq = ?, clock = ?
 WHERE id = ?
 
--- name: touch_entry
-UPDATE entries SET seq = ? WHERE id = ?
-
 -- name: delete_entry
 DELETE FROM entries WHERE id = ?
 
--- name: clear_superseder
-UPDATE entries SET superseded_by = NULL, seq = ? WHERE superseded_by = ?
+-- name: superseded_by
+SELECT uid FROM entries WHERE superseded_by = ? ORDER BY id
 
--- name: superseded_rows
-SELECT id FROM entries WHERE superseded_by = ?
+-- name: released_from
+SELECT uid, clock FROM history WHERE action = 'released' AND json_extract(snapshot, '$.superseded_by') = ?
 
 -- name: insert_mirrored
 INSERT OR IGNORE INTO mirrored VALUES (?, ?)
@@ -117,10 +117,6 @@ INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- name: replace_turn_uid
 UPDATE turns SET uid = ?, seq = ? WHERE id = ?
 
--- name: update_turn
-UPDATE turns SET position = ?, speaker = ?, content = ?, occurred_at = ?, occurred_offset = ?, parent_session_id = ?,
-    visibility = ?, metadata = ?, created_at = ?, seq = ?, clock = ? WHERE id = ?
-
 -- name: delete_turn
 DELETE FROM turns WHERE id = ?
 
@@ -131,7 +127,7 @@ SELECT count(*), coalesce(max(occurrence), 0) FROM turns WHERE session = ? AND r
 SELECT count(*), coalesce(max(occurrence), 0) FROM tombstones WHERE session = ? AND role = ? AND content_hash = ?
 
 -- name: forgotten_occurrences
-SELECT count(*), coalesce(max(occurrence), 0) FROM forgotten WHERE mac = ?
+SELECT count(DISTINCT occurrence), coalesce(max(occurrence), 0) FROM forgotten WHERE mac = ? AND occurrence > 0
 
 -- name: count_speaker
 INSERT INTO speakers VALUES (?, ?, ?) ON CONFLICT (scope, speaker) DO UPDATE SET turns = turns + excluded.turns
@@ -143,7 +139,9 @@ DELETE FROM speakers WHERE scope = ? AND turns <= 0
 INSERT OR IGNORE INTO history (uid, scope, action, at, clock, content_hash, snapshot) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: last_change
-SELECT id, action, snapshot FROM history WHERE uid = ? AND action <> 'lost' ORDER BY id DESC LIMIT 1
+SELECT id, action, snapshot FROM history
+WHERE action <> 'lost' AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1))
+ORDER BY clock DESC, action DESC LIMIT 1
 
 -- name: hashes_in_history
 SELECT DISTINCT content_hash FROM history WHERE uid = ?
@@ -152,11 +150,12 @@ SELECT DISTINCT content_hash FROM history WHERE uid = ?
 DELETE FROM history WHERE uid = ?
 
 -- name: retired_with_text
-SELECT DISTINCT h.uid FROM history AS h JOIN tombstones AS t ON t.uid = h.uid
-WHERE h.scope = ? AND h.content_hash = ? AND t.state = 'retired'
+SELECT h.uid FROM history AS h JOIN tombstones AS t ON t.uid = h.uid
+WHERE h.scope = ? AND h.content_hash = ? AND h.action = 'retired' AND t.kind = 'entry' AND t.state = 'retired'
+    AND h.clock = (SELECT max(clock) FROM history AS l WHERE l.uid = h.uid AND l.action = 'retired')
 
 -- name: delete_history_with_text
-DELETE FROM history WHERE scope = ? AND content_hash = ?
+DELETE FROM history WHERE scope = ? AND content_hash = ? AND json_extract(snapshot, '$.role') IS NULL
 
 -- name: tombstone
 SELECT t.uid, s.theme, s.subject, t.kind, t.state, t.visibility, t.at, t.clock, t.session, t.role, t.content_hash, t.occurrence,
