@@ -1,0 +1,97 @@
+"""docs/cli.md, docs/json.md and the examples in the help texts say what the commands do."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes_mnemosyne import Entry, Hit, Turn
+from hermes_mnemosyne.cli import build_parser
+from scripts.environments import ROOT
+from tests.integration.command import Store, mnemosyne
+
+PAGE = ROOT / "docs" / "cli.md"
+HEAD = """# The command line
+
+This page is made of the help texts of the commands: `python -m tests.integration.test_cli_docs` writes it anew, a test compares it.
+For `--json` see [json.md](json.md). Exit codes: 0 done (also a recall without hits), 1 failed or not found, 2 usage, 3 partly done: run
+again.
+"""
+
+
+def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the subcommands under their first names."""
+    [action] = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001 - argparse has no other way
+    found: dict[str, argparse.ArgumentParser] = {}
+    for name, one in action.choices.items():
+        if one not in found.values():
+            found[name] = one
+    return found
+
+
+def page() -> str:
+    parser = build_parser()
+    parts = [HEAD, f"## mnemosyne\n\n```text\n{parser.format_help()}```\n"]
+    parts += [f"## {name}\n\n```text\n{one.format_help()}```\n" for name, one in subparsers(parser).items()]
+    return "\n".join(parts)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    for name, parser in subparsers(build_parser()).items():
+        assert parser.epilog is not None
+        for line in parser.epilog.splitlines()[1:]:
+            yield name, line.strip()
+
+
+def test_the_page_of_commands_is_the_help_they_print() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
+@pytest.mark.parametrize("name", subparsers(build_parser()))
+def test_every_command_prints_its_help_and_takes_the_common_options(name: str) -> None:
+    done = mnemosyne(name, "--help")
+    assert done.code == 0
+    for word in ("--db", "--theme", "--config", "--json", "example:"):
+        assert word in done.out
+
+
+@pytest.mark.parametrize(("name", "line"), list(examples()))
+def test_every_example_in_a_help_text_is_accepted(name: str, line: str, tmp_path: Path) -> None:
+    for command in line.split("|"):
+        words = shlex.split(command)
+        if words[0] == "mnemosyne":
+            parsed = build_parser().parse_args(words[1:])
+            assert callable(parsed.mnemosyne_handler)
+    if "|" in line or name in {"install", "import"} or "ID" in line:
+        return
+    words = shlex.split(line)[1:]
+    store = Store(tmp_path / "m.db")
+    uid = store.add("The staging database listens on port 5433")
+    ran = store(
+        *(uid if word.startswith("01938f2e") else str(tmp_path / word) if word.endswith(".jsonl") else word for word in words)
+    )
+    # The id of an example is one of the store, but never one of its quarantine; an addition that is undone is gone.
+    assert ran.code == (1 if "quarantine" in words else 0), ran.err
+
+
+def test_the_page_of_json_names_every_field() -> None:
+    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    for kind in (Hit, Entry, Turn):
+        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind))
+        assert f"| {kind.__name__} | {fields} |" in text
+
+
+def test_the_page_of_json_names_every_command() -> None:
+    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    assert [name for name in subparsers(build_parser()) if f"`{name}" not in text] == []
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    sys.exit(0)
