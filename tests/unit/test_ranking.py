@@ -126,6 +126,18 @@ def test_a_compound_is_held_whole_or_by_the_share_of_its_parts() -> None:
     assert judge.evidence({"err"}).share == pytest.approx(0.5)
 
 
+def test_parts_apart_are_a_little_less_where_the_compound_stands_whole_somewhere() -> None:
+    judge = Judge([QueryGroup(("err", "1042"), ("err1042",))], {"err": 3, "1042": 2, "err1042": 1}, 10)
+    assert judge.evidence({"err", "1042"}).share == pytest.approx(0.9)
+    assert not judge.evidence({"err", "1042"}).complete
+
+
+def test_words_that_stand_nowhere_do_not_make_a_row_incomplete() -> None:
+    judge = Judge(WORDS, {"kettl": 1}, 10)
+    assert judge.evidence({"kettl"}).complete
+    assert judge.evidence({"kettl"}).share < 0.6
+
+
 def test_a_name_that_differs_by_a_sign_is_held_half_by_its_letters() -> None:
     judge = Judge([QueryGroup(("j",), ("zq6a2b2b",), symbolic=True)], {}, 10)
     assert judge.evidence({"j"}).share == pytest.approx(0.5)

@@ -171,6 +171,45 @@ def test_stop_words_that_stand_everywhere_are_bounded_too() -> None:
     assert ask(store, "to be").notes == ("bounded",)
 
 
+def test_a_word_that_stands_nowhere_does_not_keep_rows_with_all_the_others_from_the_top() -> None:
+    short = [entry("tea", uid=f"t{n}") for n in range(300)] + [entry("coffee", uid=f"c{n}") for n in range(300)]
+    both = entry("with coffee and much later, after a long walk along the river and through the old town, a pot of tea")
+    assert contents(ask(FakeStore([*short, both]), "remember tea coffee"))[0] == both.content
+
+
+def test_a_compound_written_whole_comes_before_its_parts_apart_which_are_found_too() -> None:
+    rows = [entry("err 1042", uid="apart"), entry("a long story of how the code ERR-1042 came about, and more", uid="whole")]
+    assert [hit.uid for hit in ask(FakeStore(rows), "ERR-1042")] == ["whole", "apart"]
+
+
+def test_frequent_parts_of_a_compound_do_not_choose_rows_where_a_rare_one_is_known() -> None:
+    rows = [
+        entry("see https://example.org/zeppelin", uid="right"),
+        *(entry(f"https://example.org/p{n}", uid=f"{n}") for n in range(400)),
+    ]
+    hits = ask(FakeStore(rows), "https://example.org/zeppelin", limit=50).hits
+    assert [hit.uid for hit in hits] == ["right"]
+
+
+def test_where_many_rows_match_those_with_a_rare_word_or_two_frequent_ones_are_tried_first() -> None:
+    many = [entry(f"server disk {n}", uid=f"{n}") for n in range(100)]
+    store = FakeStore(
+        [*many, entry("server zeppelin")], claimed=9_000, counts={"server": 4_000, "disk": 3_000, "zeppelin": 1, "quiet": 0}
+    )
+    ask(store, "zeppelin server disk")
+    whole, narrow = store.asked
+    assert whole.all_required
+    assert narrow.required == ("zeppelin",)
+    assert set(narrow.paired) == {"server", "disk"}
+
+
+def test_where_the_first_try_finds_too_little_every_matching_row_is_found() -> None:
+    rows = [entry("server"), entry("disk"), entry("server disk")]
+    store = FakeStore(rows, claimed=9_000, counts={"server": 4_000, "disk": 3_000})
+    assert contents(ask(store, "server disk"))[0] == "server disk"
+    assert len(ask(store, "server disk")) == 3
+
+
 def test_a_query_with_more_words_than_are_searched_keeps_the_rarest_and_says_so() -> None:
     store = FakeStore([entry("zeppelin"), entry("other")], claimed=1_000, counts=dict.fromkeys(WORDS, 9) | {"zeppelin": 1})
     result = ask(store, " ".join([*WORDS[:100], "zeppelin", *WORDS[100:]]))

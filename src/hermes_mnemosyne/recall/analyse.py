@@ -28,9 +28,9 @@ MAX_TEXT_TOKENS = 2_000_000
 """Tokens indexed of one text; about 12 MB of English prose. What comes later in the text is stored but not searchable."""
 MAX_QUERY_CHARS = 16_384
 """Characters of a query that are analysed: half of them from its beginning, half from its end."""
-MAX_QUERY_WORDS = 400
+MAX_QUERY_WORDS = 256
 """Different words of a query that are analysed, the first and the last ones; stop words are not counted."""
-MAX_QUERY_TERMS = 512
+MAX_QUERY_TERMS = 384
 """Terms that the words of a query may become."""
 
 ESCAPE = "zq"

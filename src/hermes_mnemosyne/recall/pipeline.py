@@ -33,7 +33,7 @@ class RecallOptions:
     """
 
     boosts: Boosts = field(default_factory=Boosts)
-    neighbour: float = 0.2
+    neighbour: float = 0.15
     gate: float = 0.34
 
 
@@ -79,7 +79,8 @@ class Recaller:
             return RecallResult(query=query.text, notes=("empty-query",), searched=rows)
         if query.limit < 1 or not rows:
             return RecallResult(query=query.text, searched=rows)
-        counts = self._store.term_counts(counted_terms(asked), where, ceiling=ceiling_of(rows))
+        terms = counted_terms(asked)
+        counts = self._store.term_counts(terms, where, ceiling=ceiling_of(rows, len(terms)))
         plan = plan_of(asked, counts, rows, max(_FEWEST_CANDIDATES, 2 * query.limit))
         found = _Found(*self._search(plan, where, _window(query.limit)))
         self._add_fresh(found, fresh, asked, plan, lambda search, held: lexical_score(search, held, counts, rows))

@@ -18,6 +18,7 @@ NEWEST = 2_000
 MAX_SEARCH_TERMS = 64
 """Terms of a query that are searched for, the rarest; the others still count as evidence."""
 _EXACT_COUNT = 2_000
+_LONG_COUNT = 500
 # Matches that are ranked without a second thought: a store finds rows thirty times faster than it ranks them.
 _CHEAP = 1_000
 # A part of a compound in at most this many rows chooses rows however rare the other parts are.
@@ -53,8 +54,11 @@ def counted_terms(asked: QueryTerms) -> tuple[str, ...]:
     return tuple(term for term in asked.terms if term not in stop) or asked.terms
 
 
-def ceiling_of(rows: int) -> int:
-    """Return up to which number terms must be counted among `rows` rows."""
+def ceiling_of(rows: int, terms: int) -> int:
+    """Return up to which number each of `terms` terms must be counted among `rows` rows."""
+    if terms > MAX_SEARCH_TERMS:
+        # Only the rarest of so many are searched for.
+        return _LONG_COUNT
     return max(MATCH_BUDGET, int(rows * COMMON_SHARE)) + 1 if rows > MATCH_BUDGET else _EXACT_COUNT
 
 
