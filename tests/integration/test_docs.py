@@ -14,7 +14,7 @@ import yaml
 
 import hermes_mnemosyne
 from hermes_mnemosyne import drafts, engine, identity, settings
-from hermes_mnemosyne.recall import analyse, plan
+from hermes_mnemosyne.recall import analyse, pipeline, plan
 from scripts.environments import ROOT
 
 DOCS = ROOT / "docs"
@@ -185,8 +185,16 @@ def test_the_limits_of_recall_are_those_of_the_code() -> None:
     known = [analyse.MAX_TEXT_TOKENS, analyse.MAX_QUERY_CHARS, analyse.MAX_QUERY_WORDS, plan.MAX_SEARCH_TERMS]
     assert documented == known
     page = (DOCS / "recall.md").read_text(encoding="utf-8")
-    for figure in (f"{plan.COMMON_SHARE:.0%}".replace("%", " %"), f"{plan.MATCH_BUDGET:,}", f"{plan.NEWEST:,}"):
+    gate = f"the best hit must hold {pipeline.RecallOptions().gate} of the weight"
+    for figure in (gate, f"{plan.COMMON_SHARE:.0%}".replace("%", " %"), f"{plan.MATCH_BUDGET:,}", f"{plan.NEWEST:,}"):
         assert figure in page
+
+
+def test_the_weights_of_ranking_are_those_of_the_code() -> None:
+    documented = [float(row[1]) for row in rows("recall.md", "| share of the score | figure |")]
+    options = pipeline.RecallOptions()
+    boosts = options.boosts
+    assert documented == [options.neighbour, boosts.recency, boosts.importance, boosts.pinned, boosts.speaker]
 
 
 def test_every_public_name_and_field_is_documented() -> None:
