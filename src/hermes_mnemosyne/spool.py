@@ -252,7 +252,7 @@ class Spool:
                 stopped = settled.stopped
             left = self._count(theme)
             if not left:
-                self._file.scrub()
+                self._file.scrub(wait=_WAIT if until is None else min(_WAIT, max(0.0, until - time.monotonic())))
         return DrainReport(applied=applied, quarantined=quarantined, left=left, stopped=stopped)
 
     def _settle(self, rows: Sequence[Row], apply: Apply) -> _Settled:

@@ -34,6 +34,7 @@ _ATTEMPTS = 4
 _MAX_PAUSE = 0.005
 _FORK_WAIT = 10.0
 _UPKEEP_WAIT = 2.0
+_SCRUB_STEP = 0.01
 _PRIMARY = 0xFF
 _DAMAGED = ".damaged-"
 
@@ -113,10 +114,37 @@ class SpoolFile:
 
         Raises StoreUnavailable and StoreCorrupt.
         """
-        try:
-            return self._use(self._scrub, wait) is not False
-        except (StoreBusy, StoreFull):
-            return False
+        deadline = time.monotonic() + wait
+        wiped: tuple[object, int] | None = None
+
+        def once(db: sqlite3.Connection, until: float) -> bool:
+            nonlocal wiped
+            run = _runner(db)
+            [(_, _, erased, scrubbed)] = run("totals")
+            if erased == scrubbed:
+                return True
+            if wiped is None or wiped[0] != self._identity:
+                # Pages that SQLite rearranged may hold stale copies that secure_delete does not know of: write them all anew.
+                run("vacuum")
+                wiped = (self._identity, erased)
+            if run("checkpoint")[0][0]:
+                return False
+            # Counted, not flagged: what another process erased meanwhile stays due.
+            done = wiped[1]
+            self._transaction(db, lambda inner: inner("mark_scrubbed", done), until)
+            return True
+
+        # In short steps: the hooks of this process must not stand behind a reader of another one.
+        while True:
+            with contextlib.suppress(StoreBusy):
+                try:
+                    if self._use(once, _SCRUB_STEP) is not False:
+                        return True
+                except StoreFull:
+                    return False
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_MAX_PAUSE)
 
     def _transaction(self, db: sqlite3.Connection, work: Callable[[Run], T], deadline: float) -> T:
         _patiently(lambda: db.execute("BEGIN IMMEDIATE"), deadline)
@@ -129,21 +157,6 @@ class SpoolFile:
                 db.execute("ROLLBACK")
             raise
         return result
-
-    def _scrub(self, db: sqlite3.Connection, deadline: float) -> bool:
-        run = _runner(db)
-        [(_, _, erased, scrubbed)] = _patiently(lambda: run("totals"), deadline)
-        if erased == scrubbed:
-            return True
-        # Pages that SQLite rearranged may hold stale copies that secure_delete does not know of: write them all anew.
-        _patiently(lambda: run("vacuum"), deadline)
-        while run("checkpoint")[0][0]:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_MAX_PAUSE)
-        # Counted, not flagged: what was erased meanwhile by another process stays due.
-        self._transaction(db, lambda inner: inner("mark_scrubbed", erased), deadline)
-        return True
 
     def _use(self, step: Callable[[sqlite3.Connection, float], T], wait: float, *, create: bool = False) -> T | None:
         if not create and not self.exists():
