@@ -36,6 +36,8 @@ from hermes_mnemosyne.worker import Worker
 
 _log = logging.getLogger(__name__)
 HOOK_WAIT = 0.01
+_HOOK_APPEND_WAIT = 0.03
+_APPEND_WAIT = 1.0
 _DRAIN_WAIT = 0.25
 _UPKEEP_STEP = 1.0
 _OVERLAID = 2000
@@ -147,7 +149,7 @@ class Engine:
 
     def _submit_hook(self, ops: Sequence[Operation]) -> list[Outcome]:
         until = time.monotonic() + HOOK_WAIT
-        if self.spool.is_empty():
+        if self.spool.is_empty(wait=HOOK_WAIT):
             try:
                 store = self._store or self._open(HOOK_WAIT)
                 outcomes = store.apply(ops, wait=max(0.0, until - time.monotonic()))
@@ -161,11 +163,11 @@ class Engine:
             else:
                 self._count(outcomes)
                 return outcomes
-        return self._enqueue(ops)
+        return self._enqueue(ops, wait=_HOOK_APPEND_WAIT)
 
-    def _enqueue(self, ops: Sequence[Operation]) -> list[Outcome]:
+    def _enqueue(self, ops: Sequence[Operation], *, wait: float = _APPEND_WAIT) -> list[Outcome]:
         try:
-            self.spool.append([replace(op, spooled=True) for op in ops])
+            self.spool.append([replace(op, spooled=True) for op in ops], wait=wait)
         except (StoreFull, StoreBusy):
             self.counters["refused"] += len(ops)
             raise
@@ -227,6 +229,7 @@ class Engine:
                 _log.warning("the spool waits: %s", error)
                 return False
             done = not report.left
+        self.spool.scrub()
         try:
             return self.store.upkeep(seconds=_UPKEEP_STEP) and done
         except (StoreBusy, StoreUnavailable, StoreFull):
