@@ -17,7 +17,6 @@ from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.drafts import draft_of
 from hermes_mnemosyne.identity import default_visibility, kind_of
-from hermes_mnemosyne.records import checked
 from hermes_mnemosyne.store.operations import AddEntry, MergeRecord, MirrorFile, Operation
 from hermes_mnemosyne.text import storable_value
 from hermes_mnemosyne.values import TARGETS, Origin, Target
@@ -172,8 +171,9 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
 def _operation(memory: Memory, record: Mapping[str, Any], source: Source) -> Operation:
     if "type" not in record:
         return _simple(memory, record, source)
-    cleaned = _cleaned(memory, checked(storable_value(record)[0]))
-    return replace(memory.make(MergeRecord, record=cleaned), theme=cleaned["theme"], subject=cleaned.get("subject", ""))
+    cleaned = _cleaned(memory, storable_value(record)[0])
+    theme, subject = (str(cleaned.get(name) or "") for name in ("theme", "subject"))
+    return replace(memory.make(MergeRecord, record=cleaned), theme=theme, subject=subject)
 
 
 def _cleaned(memory: Memory, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -166,8 +166,10 @@ FIELDS = (
     "superseded_by", "visibility", "origins", "session_id", "metadata", "created_at", "updated_at", "seq", "clock",
 )  # fmt: skip
 
+TIMES = st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z", fullmatch=True)
 
-@given(field=st.sampled_from(FIELDS), value=JSON_VALUES)
+
+@given(field=st.sampled_from(FIELDS), value=JSON_VALUES | TIMES)
 def test_no_value_in_an_export_record_breaks_an_import_or_the_store(
     tmp_path_factory: pytest.TempPathFactory, field: str, value: object
 ) -> None:

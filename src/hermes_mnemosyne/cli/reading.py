@@ -191,9 +191,8 @@ def local_time(utc: str | None) -> str:
     if not utc:
         return ""
     # Not strptime, whose import alone takes as long as all of argparse.
-    moment = datetime.fromisoformat(utc)
     try:
-        return moment.astimezone().isoformat(" ", "minutes")[:16]
+        return datetime.fromisoformat(utc).astimezone().isoformat(" ", "minutes")[:16]
     except (OverflowError, ValueError, OSError):  # at the ends of the calendar there is no local time
         return f"{utc[:10]} {utc[11:16]}"
 
