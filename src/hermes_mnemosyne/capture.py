@@ -7,7 +7,7 @@ A turn reaches Mnemosyne twice, when it is completed and again within the transc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -157,14 +157,14 @@ def said(role: Role, content: Any, *, reduce: Callable[[str], str] = skill_instr
     return strip_injected(text).strip()
 
 
-def transcript_texts(messages: Iterable[Any], *, reduce: Callable[[str], str] = skill_instruction) -> list[Said]:
+def transcript_texts(messages: Any, *, reduce: Callable[[str], str] = skill_instruction) -> list[Said]:
     """Return what person and model said in a transcript, in order.
 
     Tool and system messages are skipped, and so is what the host wrote itself under either role. Only `content` is read: a
     host may keep the message as sent, recalled memory included, beside it.
     """
     found: list[Said] = []
-    for message in messages:
+    for message in messages if isinstance(messages, Sequence) else ():
         if not isinstance(message, Mapping) or _by_host(message):
             continue
         role = message.get("role")
@@ -176,16 +176,14 @@ def transcript_texts(messages: Iterable[Any], *, reduce: Callable[[str], str] = 
     return found
 
 
-def completed_turn(
-    user: str, assistant: str, messages: Iterable[Any] | None, *, reduce: Callable[[str], str] = skill_instruction
-) -> list[Said]:
+def completed_turn(user: str, assistant: str, messages: Any, *, reduce: Callable[[str], str] = skill_instruction) -> list[Said]:
     """Return what was said in one completed turn: the question, what the model said between its tool calls, and the answer.
 
     `messages` is the transcript so far, in which the turn is looked up; without it only question and answer are known. Where the
     host decorated the answer, the transcript's form counts, since that is what a later reading of the transcript finds.
     """
     question, answer = Said("user", said("user", user, reduce=reduce)), Said("assistant", said("assistant", assistant))
-    spoken = transcript_texts(messages or (), reduce=reduce)
+    spoken = transcript_texts(messages, reduce=reduce)
     start = next(
         (i for i in range(len(spoken) - 1, -1, -1) if (spoken[i].role, spoken[i].content) == ("user", question.content)), None
     )

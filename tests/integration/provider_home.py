@@ -55,7 +55,7 @@ class HermesHome:
     def memory(self) -> Memory:
         """Return the operator's view of the store, with everything that waited in it."""
         memory = Memory.open(self.store, readable_themes="*")
-        memory.engine.drain(wait=5.0)
+        assert memory.engine.finish(20.0)
         return memory
 
     def entries(self) -> list[Entry]:

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from hermes_mnemosyne.hermes.provider import MnemosyneProvider
 from tests.integration.provider_home import BOAT, REPLY, SESSION, HermesHome, exchange, transcript
 
 
@@ -45,21 +46,22 @@ def test_a_report_that_the_end_of_the_session_overtook_is_stored_once(hermes: He
 
 
 def test_the_end_of_a_session_that_runs_beside_the_last_report_stores_each_turn_once(hermes: HermesHome) -> None:
-    for round_number in range(10):
-        session = f"{SESSION[:-2]}{round_number:02x}"
+    for number in range(10):
+        session = f"{SESSION[:-2]}{number:02x}"
         provider = hermes.start(session)
         start = threading.Barrier(2)
-
-        def report(provider=provider, start=start, session=session) -> None:  # type: ignore[no-untyped-def]
-            start.wait()
-            provider.sync_turn(*exchange(0), session_id=session)
-
-        thread = threading.Thread(target=report)
+        thread = threading.Thread(target=reported_at, args=(start, provider, session))
         thread.start()
         start.wait()
         provider.on_session_end(transcript(exchange(0)))
         thread.join()
-    assert Counter(hermes.said()) == Counter({text: 10 for text in exchange(0)})
+    assert Counter(hermes.said()) == Counter(dict.fromkeys(exchange(0), 10))
+
+
+def reported_at(start: threading.Barrier, provider: MnemosyneProvider, session: str) -> None:
+    """Report a turn at the moment at which another thread passes the barrier."""
+    start.wait()
+    provider.sync_turn(*exchange(0), session_id=session)
 
 
 def test_the_same_words_in_two_turns_are_two_turns(hermes: HermesHome) -> None:
@@ -104,6 +106,27 @@ def test_a_compression_that_changes_the_session_stores_each_turn_once_per_sessio
     provider.on_session_end(transcript(exchange(1)))
     assert Counter(hermes.said()) == Counter([*exchange(0), *exchange(1)])
     assert {turn.session_id for turn in hermes.turns()} == {SESSION, "20261130_130000_aaaaaa"}
+
+
+@pytest.mark.parametrize("reason", ["compression", "branch"])
+def test_the_transcript_of_a_session_that_continues_another_is_stored_without_its_beginning(
+    hermes: HermesHome, reason: str
+) -> None:
+    after = "20261130_130000_eeeeee"
+    provider = hermes.start()
+    provider.sync_turn(*exchange(0), session_id=SESSION)
+    asked = [*transcript(exchange(0)), {"role": "user", "content": exchange(1)[0]}]
+    provider.on_session_end(asked)
+    provider.on_session_switch(after, parent_session_id=SESSION, reset=False, reason=reason)
+    provider.sync_turn(*exchange(1), session_id=after)
+    provider.on_session_end(transcript(exchange(0), exchange(1)))
+    once = Counter([*exchange(0), *exchange(1)])
+    assert Counter(hermes.said()) == once
+    # Another process resumes the later session and knows only what the store remembers.
+    resumed = hermes.start(after)
+    resumed.sync_turn(*exchange(2), session_id=after)
+    resumed.on_session_end(transcript(exchange(0), exchange(1), exchange(2)))
+    assert Counter(hermes.said()) == once + Counter(exchange(2))
 
 
 def test_undone_turns_stay_and_their_successors_are_stored_once(hermes: HermesHome) -> None:

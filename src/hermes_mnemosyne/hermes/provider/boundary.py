@@ -6,6 +6,7 @@ logged with their traceback and counted here, and work that may hang runs on a h
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import functools
 import logging
@@ -23,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 HELPERS = 8
+FINISH_SECONDS = 2.0
 
 log = logging.getLogger("hermes_mnemosyne.hermes")
 
@@ -39,6 +41,8 @@ class _Process:
         self.counts: Counter[str] = Counter()
         self.lock = threading.Lock()
         self.places = threading.BoundedSemaphore(HELPERS)
+        self.late: set[threading.Thread] = set()
+        self.registered = False
 
 
 _process = _Process()
@@ -84,8 +88,10 @@ def hook(default: Callable[[Exception], R]) -> Callable[[Callable[P, R]], Callab
     return decorate
 
 
-def within(seconds: float, work: Callable[[], R]) -> R:
+def within(seconds: float, work: Callable[[], R], *, to_the_end: bool = False) -> R:
     """Return what `work` returns, run in the caller's context on a helper thread, if it does so in time.
+
+    With `to_the_end` it is given some time to finish before the process ends, although nobody waits for its answer.
 
     Raises Overdue when it does not, or when too many helpers still hang; what `work` raises is raised here.
     """
@@ -113,5 +119,28 @@ def within(seconds: float, work: Callable[[], R]) -> R:
     # Not waiting for the answer alone: a caller that has its answer finds no thread left over.
     helper.join(max(deadline - time.monotonic(), 0.0))
     if not answer.done():
+        if to_the_end:
+            _see_through(helper)
         raise Overdue(f"there was no answer within {seconds:g} s")
     return answer.result()
+
+
+def _see_through(helper: threading.Thread) -> None:
+    process = _current()
+    with process.lock:
+        process.late = {one for one in process.late if one.is_alive()} | {helper}
+        if not process.registered:
+            # Registered as late as this, it runs before the engines close.
+            process.registered = True
+            atexit.register(finish, FINISH_SECONDS)
+
+
+def finish(seconds: float) -> bool:
+    """Wait for late work that is to be done to the end; tell whether none is left."""
+    deadline = time.monotonic() + seconds
+    process = _current()
+    with process.lock:
+        late = set(process.late)
+    for helper in late:
+        helper.join(max(deadline - time.monotonic(), 0.0))
+    return not any(helper.is_alive() for helper in late)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,10 +10,14 @@ from hermes_mnemosyne.capture import Said, is_noise
 from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.hermes.provider import waiting
 from hermes_mnemosyne.hermes.provider.boundary import count, log
-from hermes_mnemosyne.hermes.provider.ledger import Ledger
+from hermes_mnemosyne.hermes.provider.ledger import Ledger, Message, message_of
 from hermes_mnemosyne.hermes.provider.session import Session
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, Operation, Outcome, TurnText
-from hermes_mnemosyne.values import Role
+from hermes_mnemosyne.values import Role, Turn
+
+LINEAGE = ":from"
+MOST_ANCESTORS = 16
+MOST_TURNS = 5000
 
 
 def worth_keeping(session: Session, spoken: Sequence[Said]) -> tuple[TurnText, ...]:
@@ -34,46 +39,66 @@ def made_turn(
     return TurnText(uid=uuid7(), role=role, content=text, occurred_at=occurred_at, metadata=details)
 
 
-def store_report(session: Session, ledger: Ledger, session_id: str, turns: Sequence[TurnText]) -> None:
-    """Store the messages of one turn as new ones, but those that a transcript stored ahead of this report by its rule.
+def store_report(session: Session, ledger: Ledger, turns: Sequence[TurnText]) -> None:
+    """Store the messages of one turn as new ones; those that a transcript stored ahead of this report follow its rule.
 
     In the same transaction they are marked as standing in the prompt.
     """
     overtaken = ledger.report(turns)
-    late = tuple(turn for turn, ahead in zip(turns, overtaken, strict=True) if ahead)
+    late = tuple(turn for turn, ahead in zip(turns, overtaken, strict=True) if ahead and ahead.session_id == ledger.session_id)
     new = tuple(turn for turn, ahead in zip(turns, overtaken, strict=True) if not ahead)
-    ops: list[Operation] = [
-        session.memory.make(
-            CaptureTurns,
-            session_id=session_id,
-            turns=some,
-            transcript=some is late,
-            parent_session_id=session.parent_session_id,
-            visibility=session.visibility,
-        )
-        for some in (late, new)
-        if some
-    ]
-    uids = tuple(ahead or turn.uid for turn, ahead in zip(turns, overtaken, strict=True))
-    ops.append(session.memory.make(MarkInjected, session_id=session.own_marks(session_id), uids=uids))
+    ops: list[Operation] = [_capture(session, ledger, some, transcript=some is late) for some in (late, new) if some]
+    uids = tuple(ahead.uid if ahead else turn.uid for turn, ahead in zip(turns, overtaken, strict=True))
+    ops.append(session.memory.make(MarkInjected, session_id=session.own_marks(ledger.session_id), uids=uids))
     submitted(session, ops)
 
 
-def store_transcript(session: Session, ledger: Ledger, session_id: str, turns: Sequence[TurnText]) -> None:
-    """Store what a transcript holds more than the session already has."""
-    ledger.transcript(turns)
-    capture = session.memory.make(
+def store_transcript(session: Session, ledger: Ledger, turns: Sequence[TurnText]) -> None:
+    """Store what a transcript holds more than its session, and those that it continues, already have."""
+    if ledger.inherited is None:
+        ledger.inherited = inherited(session, ledger.session_id)
+    own = tuple(ledger.transcript(turns))
+    if not own:
+        return
+    outcomes = submitted(session, [_capture(session, ledger, own, transcript=True)])
+    added = tuple(uid for outcome in outcomes for uid in outcome.uids)
+    # Only now is it known which of them are rows; while they wait in the spool none is marked, at worst one is recalled.
+    if added:
+        submitted(session, [session.memory.make(MarkInjected, session_id=session.own_marks(ledger.session_id), uids=added)])
+
+
+def _capture(session: Session, ledger: Ledger, turns: tuple[TurnText, ...], *, transcript: bool) -> CaptureTurns:
+    return session.memory.make(
         CaptureTurns,
-        session_id=session_id,
-        turns=tuple(turns),
-        transcript=True,
+        session_id=ledger.session_id,
+        turns=turns,
+        transcript=transcript,
         parent_session_id=session.parent_session_id,
         visibility=session.visibility,
     )
-    added = tuple(uid for outcome in submitted(session, [capture]) for uid in outcome.uids)
-    # Only now is it known which of them are rows; while they wait in the spool none is marked, at worst one is recalled.
-    if added:
-        submitted(session, [session.memory.make(MarkInjected, session_id=session.own_marks(session_id), uids=added)])
+
+
+# -- sessions that continue others -----------------------------------------------------------------------------------------------
+
+
+def continues(session: Session, session_id: str, parent: str) -> None:
+    """Note durably that the transcript of a session begins with messages of another one."""
+    submitted(session, [session.memory.make(MarkInjected, session_id=session_id + LINEAGE, uids=(parent,))])
+
+
+def inherited(session: Session, session_id: str) -> Counter[Message]:
+    """Return the messages of the sessions that a session continues. Raises StoreError."""
+    found: Counter[Message] = Counter()
+    if session.keyless:
+        return found
+    seen, next_ones = {session_id}, session.memory.injected(session_id + LINEAGE)
+    while next_ones and len(seen) <= MOST_ANCESTORS:
+        for ancestor in next_ones:
+            rows = session.memory.list(kinds=("turn",), themes=(session.memory.theme,), session_id=ancestor, limit=MOST_TURNS)
+            found.update(message_of(row.role, row.content) for row in rows if isinstance(row, Turn))
+        seen |= next_ones
+        next_ones = frozenset(uid for one in next_ones for uid in session.memory.injected(one + LINEAGE)) - seen
+    return found
 
 
 def submitted(session: Session, ops: Sequence[Operation]) -> list[Outcome]:

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hermes_mnemosyne.store.operations import TurnText
 from hermes_mnemosyne.text import content_hash
 
-_Message = tuple[str, str]
+Message = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A message that a transcript of `session_id` stored, as `uid`, before the report of its turn."""
+
+    message: Message
+    uid: str
+    session_id: str
 
 
 class Ledger:
@@ -21,32 +31,50 @@ class Ledger:
     Reports come in the order of the turns, so what a transcript is ahead by are its last messages. Not safe for threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, session_id: str) -> None:
         """Begin with nothing reported."""
-        self._reported: Counter[_Message] = Counter()
-        self._ahead: list[tuple[_Message, str]] = []
+        self.session_id = session_id
+        self.inherited: Counter[Message] | None = None
+        self._reported: Counter[Message] = Counter()
+        self._ahead: list[Ahead] = []
 
-    def transcript(self, turns: Sequence[TurnText]) -> None:
-        """Take note of a transcript: what follows its last reported message is ahead of its report."""
+    def continued(self, session_id: str) -> Ledger:
+        """Return the ledger of the session that goes on where this one stops, in the middle of a turn perhaps."""
+        after = Ledger(session_id)
+        after._ahead = list(self._ahead)
+        return after
+
+    def transcript(self, turns: Sequence[TurnText]) -> list[TurnText]:
+        """Take note of a transcript and return its messages without those of the sessions before, with which it may begin.
+
+        What follows its last reported message is ahead of its report.
+        """
+        before = Counter(self.inherited or ())
         left = self._reported.copy()
+        own: list[TurnText] = []
         self._ahead = []
         for turn in turns:
-            message = _message(turn)
+            message = message_of(turn.role, turn.content)
+            if before[message] > 0:
+                before[message] -= 1
+                continue
+            own.append(turn)
             if left[message] > 0:
                 left[message] -= 1
                 self._ahead = []
             else:
-                self._ahead.append((message, turn.uid))
+                self._ahead.append(Ahead(message, turn.uid, self.session_id))
+        return own
 
-    def report(self, turns: Sequence[TurnText]) -> list[str | None]:
-        """Take note of a reported turn; return for each message the uid a transcript gave it, None when it is new."""
-        found: list[str | None] = []
+    def report(self, turns: Sequence[TurnText]) -> list[Ahead | None]:
+        """Take note of a reported turn; return for each message where a transcript stored it, None when it is new."""
+        found: list[Ahead | None] = []
         ahead = self._ahead
         for turn in turns:
-            message = _message(turn)
+            message = message_of(turn.role, turn.content)
             self._reported[message] += 1
-            place = next((i for i, (known, _) in enumerate(ahead) if known == message), None)
-            found.append(None if place is None else ahead[place][1])
+            place = next((i for i, known in enumerate(ahead) if known.message == message), None)
+            found.append(None if place is None else ahead[place])
             if place is not None:
                 ahead = ahead[place + 1 :]
         # A turn of which nothing was ahead is a later one: no older report will come.
@@ -54,5 +82,6 @@ class Ledger:
         return found
 
 
-def _message(turn: TurnText) -> _Message:
-    return turn.role, content_hash(turn.content)
+def message_of(role: str, content: str) -> Message:
+    """Return what makes two messages of a session the same."""
+    return role, content_hash(content)

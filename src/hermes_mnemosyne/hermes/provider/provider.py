@@ -14,7 +14,7 @@ from typing import Any
 from hermes_mnemosyne._errors import MnemosyneError
 from hermes_mnemosyne.capture import completed_turn, is_trivial, transcript_texts
 from hermes_mnemosyne.hermes.provider import capturing, config, host, mirroring, tools, waiting
-from hermes_mnemosyne.hermes.provider.boundary import Overdue, count, hook, log, within
+from hermes_mnemosyne.hermes.provider.boundary import FINISH_SECONDS, Overdue, count, finish, hook, log, within
 from hermes_mnemosyne.hermes.provider.ledger import Ledger
 from hermes_mnemosyne.hermes.provider.prefetch import Recalled, recall
 from hermes_mnemosyne.hermes.provider.session import Session, Start, begin, settle
@@ -42,6 +42,10 @@ def _none(_error: Exception) -> list[str]:
 
 def _mapping(_error: Exception) -> dict[str, Any]:
     return {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and value.strip() else ""
 
 
 class MnemosyneProvider(host.Base):
@@ -132,7 +136,7 @@ class MnemosyneProvider(host.Base):
         try:
             if self._session is None:
                 self._bind(start, begin(start), settled=False)
-            within(START_SECONDS, lambda: self._settle(start))
+            within(START_SECONDS, lambda: self._settle(start), to_the_end=True)
         except Overdue:
             # It goes on behind the caller's back; the first start of a store takes a moment.
             log.info("the memory is still being opened")
@@ -171,7 +175,7 @@ class MnemosyneProvider(host.Base):
 
     def _named(self, session: Session, session_id: Any) -> str:
         """Return the stored name of the session a hook speaks of; an empty id means the current one."""
-        return session.session_name(session_id) if isinstance(session_id, str) and session_id.strip() else self._session_id
+        return session.session_name(_text(session_id)) or self._session_id
 
     @hook(_blank)
     def system_prompt_block(self) -> str:
@@ -260,7 +264,7 @@ class MnemosyneProvider(host.Base):
         if turns:
             own = self._named(session, session_id)
             with self._lock:
-                capturing.store_report(session, self._ledger(own), own, turns)
+                capturing.store_report(session, self._ledger(own), turns)
 
     @hook(_nothing)
     def on_session_end(self, messages: Any = None) -> None:
@@ -277,10 +281,10 @@ class MnemosyneProvider(host.Base):
         session = self._view()
         if session is None or not session.captures:
             return
-        turns = capturing.worth_keeping(session, transcript_texts(messages or (), reduce=host.user_words))
+        turns = capturing.worth_keeping(session, transcript_texts(messages, reduce=host.user_words))
         if turns:
             with self._lock:
-                capturing.store_transcript(session, self._ledger(self._session_id), self._session_id, turns)
+                capturing.store_transcript(session, self._ledger(self._session_id), turns)
 
     @hook(_nothing)
     def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **_kwargs: Any) -> None:
@@ -288,14 +292,14 @@ class MnemosyneProvider(host.Base):
         session = self._view()
         if session is None or not session.captures or not (task or result):
             return
-        metadata = {"kind": "delegation", "child_session_id": session.session_name(child_session_id)}
+        metadata = {"kind": "delegation", "child_session_id": session.session_name(_text(child_session_id))}
         turn = capturing.made_turn(session, "assistant", f"[delegation] task: {task}\nresult: {result}", metadata=metadata)
         with self._lock:
-            capturing.store_report(session, Ledger(), self._session_id, [turn])
+            capturing.store_report(session, Ledger(self._session_id), [turn])
 
     def _ledger(self, session_id: str) -> Ledger:
         """Return the ledger of a session; of the sessions before only the last few can still get late reports."""
-        ledger = self._ledgers.pop(session_id, None) or Ledger()
+        ledger = self._ledgers.pop(session_id, None) or Ledger(session_id)
         self._ledgers[session_id] = ledger
         while len(self._ledgers) > LEDGERS:
             del self._ledgers[next(iter(self._ledgers))]
@@ -308,7 +312,8 @@ class MnemosyneProvider(host.Base):
         """Mirror a committed write of the host's memory tool."""
         session = self._view()
         if session is not None and session.writes:
-            mirroring.mirror_write(session, self._session_id, mirroring.Write(action, target, content, metadata or {}))
+            details = metadata if isinstance(metadata, Mapping) else {}
+            mirroring.mirror_write(session, self._session_id, mirroring.Write(action, target, content, details))
 
     # -- boundaries --------------------------------------------------------------------------------------------------------------
 
@@ -325,24 +330,33 @@ class MnemosyneProvider(host.Base):
         if session is None:
             with self._lock:
                 if self._start is not None:
-                    self._start = self._start.moved(new_session_id)
+                    self._start = self._start.moved(_text(new_session_id))
             return
-        reason = str(kwargs.get("reason") or "")
+        continued = not reset and kwargs.get("reason") in ("compression", "branch")
         with self._lock:
             before, now = self._session_id, self._named(session, new_session_id)
             self._session_id = now
+            if continued and now != before:
+                self._ledgers[now] = self._ledger(before).continued(now)
         if not session.writes:
             return
         if reset or rewound or now == before:
             capturing.submitted(session, [session.memory.make(MarkInjected, session_id=now, reset=True)])
-        elif reason == "branch":
-            parent = session.session_name(parent_session_id) or before
-            uids = tuple(sorted(session.memory.injected(session.own_marks(parent))))
-            if uids:
-                capturing.submitted(session, [session.memory.make(MarkInjected, session_id=session.own_marks(now), uids=uids)])
+        elif continued:
+            parent = session.session_name(_text(parent_session_id)) or before
+            capturing.continues(session, now, parent)
+            if kwargs.get("reason") == "branch":
+                self._hand_over(session, parent, now)
+
+    def _hand_over(self, session: Session, parent: str, session_id: str) -> None:
+        """Mark as standing in the prompt of a branch what stands in the prompt of its parent."""
+        uids = tuple(sorted(session.memory.injected(session.own_marks(parent))))
+        if uids:
+            capturing.submitted(session, [session.memory.make(MarkInjected, session_id=session.own_marks(session_id), uids=uids)])
 
     @hook(_nothing)
     def shutdown(self) -> None:
         """End this provider's part: everything it accepted is in a database file, and the process's engine serves the others."""
         with self._lock:
             self._ledgers.clear()
+        finish(FINISH_SECONDS)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermes_mnemosyne import identity, mirror
 from hermes_mnemosyne._errors import StoreError, StoreUnavailable
+from hermes_mnemosyne.paths import secure_directory
 from hermes_mnemosyne.spool import DrainReport, Spool
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, MirrorChange, Operation, Outcome
 from hermes_mnemosyne.values import Origin, Target
@@ -64,11 +65,12 @@ def _file(engine: Engine) -> Path:
 def keep(engine: Engine, ops: Sequence[Operation], given: Mapping[str, str]) -> list[Outcome]:
     """Accept writes durably together with what the host said of the contact.
 
-    Raises StoreFull, StoreBusy, StoreUnavailable.
+    Raises StoreFull, StoreBusy, StoreUnavailable, OSError.
     """
     contact = json.dumps({name: given[name] for name in _KNOWN_BY if name in given})
     # What stands in a prompt matters now or never.
     kept = [replace(op, subject=contact) for op in ops if not isinstance(op, MarkInjected)]
+    secure_directory(engine.path.parent)
     spool = Spool(_file(engine), max_bytes=engine.settings.spool_max_bytes)
     try:
         spool.append(kept)
