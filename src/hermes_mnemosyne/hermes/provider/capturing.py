@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hermes_mnemosyne._errors import StoreBusy
 from hermes_mnemosyne.capture import Said, is_noise
 from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.hermes.provider import waiting
@@ -18,6 +20,7 @@ from hermes_mnemosyne.values import Role, Turn
 LINEAGE = ":from"
 MOST_ANCESTORS = 16
 MOST_TURNS = 5000
+BUSY_SECONDS = 0.25
 
 
 def worth_keeping(session: Session, spoken: Sequence[Said]) -> tuple[TurnText, ...]:
@@ -106,12 +109,23 @@ def submitted(session: Session, ops: Sequence[Operation]) -> list[Outcome]:
 
     Raises MnemosyneError when even the spool refuses them.
     """
-    if session.keyless or any(waiting.must_wait(op) for op in ops):
-        outcomes = waiting.keep(session.memory.engine, ops, session.contact)
-    else:
-        outcomes = session.memory.submit(ops, hook=True)
+    # Store and spool can be busy at the same moment. To wait a little longer is better than to lose what was said.
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            outcomes = _handed_over(session, ops)
+            break
+        except StoreBusy:
+            if time.monotonic() > deadline:
+                raise
     for op, outcome in zip(ops, outcomes, strict=True):
         if outcome.status == "failed":
             count("write-failed")
             log.warning("%s was not stored: %s", type(op).__name__, outcome.error)
     return outcomes
+
+
+def _handed_over(session: Session, ops: Sequence[Operation]) -> list[Outcome]:
+    if session.keyless or any(waiting.must_wait(op) for op in ops):
+        return waiting.keep(session.memory.engine, ops, session.contact)
+    return session.memory.submit(ops, hook=True)
