@@ -13,6 +13,8 @@ from hermes_mnemosyne.recall.analyse import QueryGroup
 _PRIOR_ROWS = 300
 # A long message is judged by this many of its rarest words: no single memory holds a fair share of a page.
 _LONGEST = 6
+# Identifiers and other compounds say more about what is meant than a plain word.
+_COMPOUND_WEIGHT = 1.5
 _SYMBOLIC_SHARE = 0.5
 # All parts of a compound, but apart, where other rows hold it whole.
 _APART_SHARE = 0.9
@@ -44,7 +46,7 @@ class Judge:
         """Weigh the words by `counts` of `rows`; an unknown one weighs most. Stop words count only when there is nothing else."""
         judged = [group for group in groups if not group.stop] or list(groups)
         weighed = [(group, [rarity(counts.get(part, 0), rows) for part in group.parts]) for group in judged]
-        weights = [max(rarities) for _, rarities in weighed]
+        weights = [_weight(group, rarities) for group, rarities in weighed]
         self._known = {part for group in judged for part in group.parts if counts.get(part)}
         # Most words are plain: kept apart, they cost one look-up each.
         self._plain = [(group.parts[0], rarities[0]) for group, rarities in weighed if _is_plain(group)]
@@ -59,7 +61,7 @@ class Judge:
         for group, rarities, apart in self._compound:
             covered = 1.0 if any(whole in held for whole in group.wholes) else apart * _parts_share(group, rarities, held)
             complete = complete and (covered == 1.0 or not self._known.intersection(group.parts))
-            found += max(rarities) * covered
+            found += _weight(group, rarities) * covered
         if not found:
             return Evidence()
         return Evidence(min(1.0, found / self._total), min(1.0, found / self._heaviest), complete)
@@ -67,6 +69,10 @@ class Judge:
 
 def _is_plain(group: QueryGroup) -> bool:
     return len(group.parts) == 1 and not group.wholes
+
+
+def _weight(group: QueryGroup, rarities: Sequence[float]) -> float:
+    return max(rarities) if _is_plain(group) else _COMPOUND_WEIGHT * max(rarities)
 
 
 def _apart_share(group: QueryGroup, counts: Mapping[str, int]) -> float:

@@ -82,7 +82,7 @@ class Recaller:
         terms = counted_terms(asked)
         counts = self._store.term_counts(terms, where, ceiling=ceiling_of(rows, len(terms)))
         plan = plan_of(asked, counts, rows, max(_FEWEST_CANDIDATES, 2 * query.limit))
-        found = _Found(*self._search(plan, where, _window(query.limit)))
+        found = _Found(*self._search(plan, where, query.limit))
         self._add_fresh(found, fresh, asked, plan, lambda search, held: lexical_score(search, held, counts, rows))
         self._fuse(found, where, plan.broad.limit // 2)
         judge = Judge(asked.groups, counts, rows)
@@ -99,15 +99,15 @@ class Recaller:
 
     # -- which rows --------------------------------------------------------------------------------------------------------------
 
-    def _search(self, plan: Plan, where: Filter, enough: int) -> tuple[list[Candidate], frozenset[int]]:
+    def _search(self, plan: Plan, where: Filter, limit: int) -> tuple[list[Candidate], frozenset[int]]:
         """Return the candidates of the lexical leg, and which of them were found for all words at once."""
         candidates: list[Candidate] = []
         whole: list[Candidate] | None = None
         if plan.narrow is not None:
-            # Rows that hold every word come first in the end, so that enough of them are an answer.
+            # Rows that hold every word come first in the end, and after them those of the narrow search: enough are enough.
             whole = self._store.lexical(plan.whole, where) if plan.whole else []
-            candidates = whole if len(whole) >= enough else self._store.lexical(plan.narrow, where)
-        if len(candidates) < enough:
+            candidates = whole if len(whole) >= _window(limit) else self._store.lexical(plan.narrow, where)
+        if len(candidates) < limit:
             candidates = self._store.lexical(plan.broad, where)
         if whole is None and plan.whole is not None and len(candidates) >= plan.broad.limit:
             # They may stand behind many short ones that hold one of the words often.
