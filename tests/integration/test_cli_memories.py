@@ -194,6 +194,19 @@ def test_an_unknown_id_is_not_found(store: Store, command: str, uid: str) -> Non
     assert "\x1b" not in done.err
 
 
+@pytest.mark.parametrize(
+    "option", ["--session", "--tag", "--contains", "--theme", "--since", "--source", "--supersedes", "--meta"]
+)
+@pytest.mark.parametrize("value", ["\udcff", "\x1b[2J", "'; --", "\ud83c=\udf0d"])
+def test_no_value_of_an_option_is_a_traceback(store: Store, option: str, value: str) -> None:
+    store.add("a memory")
+    for command in (("recall", "memory"), ("list",), ("remember", "another one")):
+        done = store(*command, f"{option}={value}")
+        assert done.code in {0, 2}
+        assert len(done.err.splitlines()) <= 1
+        assert "\x1b" not in done.out + done.err
+
+
 def test_several_ids_are_done_one_by_one_and_the_unknown_one_is_named(store: Store) -> None:
     first, last = store.add("first thing"), store.add("last thing")
     done = store("forget", first, UNKNOWN, last, "--json")

@@ -188,6 +188,17 @@ def test_no_value_in_an_export_record_breaks_an_import_or_the_store(
     assert other("export").out == exported.out
 
 
+@pytest.mark.parametrize("field", ["created_at", "updated_at", "occurred_at", "valid_until"])
+@pytest.mark.parametrize("day", ["2026-99-99", "0000-01-01", "0001-01-01", "2026-02-30", "9999-12-31"])
+def test_no_day_of_an_imported_record_breaks_a_recall(store: Store, tmp_path: Path, field: str, day: str) -> None:
+    source = Store(tmp_path / "source.db")
+    source.add("from elsewhere")
+    record = {**json.loads(source("export").out), field: f"{day}T23:59:59.999999Z"}
+    assert store("import", "-", stdin=json.dumps(record).encode() + b'\n{"content": "from here"}').code in {0, 3}
+    for command in (("recall", "elsewhere"), ("recall", "from", "--expired", "--explain"), ("list",), ("export",), ("doctor",)):
+        assert store(*command).code == 0
+
+
 @pytest.mark.parametrize("name", ["/nonexistent/file.jsonl", "/", "/dev/null/x"])
 def test_a_file_that_cannot_be_read_is_an_error_in_one_line(store: Store, name: str) -> None:
     done = store("import", name)

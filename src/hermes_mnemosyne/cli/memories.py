@@ -155,7 +155,8 @@ def _remember(args: argparse.Namespace, out: Output) -> int:
         fields["session_id"] = args.session
     content = text_of(args.text)
     with opened(args, out, create=True) as memory:
-        receipt = memory.remember(content, origin=Origin("cli", args.source or old.get("source", "")), **fields)
+        source, _ = memory.clean(args.source or old.get("source", ""))
+        receipt = memory.remember(content, origin=Origin("cli", source), **fields)
         _print_receipt(receipt, out)
     return Exit.FAILED if receipt.status == "refused" else Exit.DONE
 
