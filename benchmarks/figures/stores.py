@@ -39,8 +39,13 @@ class Loaded:
 
 
 def engine_store(corpus: Corpus) -> Loaded:
-    """Return this project's store holding every theme of a corpus, written row by row."""
-    return _kept(cache_dir() / "engine" / f"{source_hash()}-{corpus.fingerprint}", corpus, _load_engine)
+    """Return this project's store holding every theme of a corpus, written row by row; those of other sources are deleted."""
+    kept = cache_dir() / "engine" / corpus.fingerprint
+    current = kept / source_hash()
+    for old in kept.iterdir() if kept.exists() else ():
+        if old != current:
+            shutil.rmtree(old)
+    return _kept(current, corpus, _load_engine)
 
 
 def peer_store(corpus: Corpus) -> Loaded:
