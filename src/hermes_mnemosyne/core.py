@@ -42,6 +42,7 @@ _DRAIN_WAIT = 0.25
 _UPKEEP_STEP = 1.0
 _OVERLAID = 2000
 _PAUSE = 0.02
+_PRUNE_EVERY = 6 * 3600.0
 
 
 class Engine:
@@ -52,7 +53,7 @@ class Engine:
         self.path = path
         self.settings = settings
         self.key = SubjectKey(path.with_name(f"{path.stem}.key"))
-        self.spool = Spool(path.with_name(f"{path.stem}.spool.db"), max_bytes=settings.spool_max_bytes)
+        self.spool = Spool(path.with_name(f"{path.stem}.spool.db"), max_bytes=settings.spool_max_bytes, durability=settings.durability)
         self.analyser = TextAnalyser()
         self.counters: Counter[str] = Counter()
         self._create = create
@@ -61,6 +62,7 @@ class Engine:
         self._recaller: Recaller | None = None
         # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
         self.clock = HybridClock(secrets.token_hex(8))
+        self._pruned = time.monotonic()
         self._worker = Worker(self._work, name="mnemosyne-worker")
         forks.guard(self)
 
@@ -231,9 +233,15 @@ class Engine:
             done = not report.left
         self.spool.scrub()
         try:
+            self._prune()
             return self.store.upkeep(seconds=_UPKEEP_STEP) and done
         except (StoreBusy, StoreUnavailable, StoreFull):
             return False
+
+    def _prune(self) -> None:
+        if time.monotonic() - self._pruned > _PRUNE_EVERY:
+            self._pruned = time.monotonic()
+            self.store.prune()
 
     def finish(self, seconds: float) -> bool:
         """Do due work now, as a one-shot command does before it exits; True when nothing is left."""

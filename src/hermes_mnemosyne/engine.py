@@ -110,13 +110,13 @@ class Memory:
         cls,
         url_or_path: str | Path | None = None,
         *,
-        theme: str = DEFAULT_THEME,
+        theme: str | None = None,
         subject: str | None = None,
         readable_themes: str | Iterable[str] | None = None,
         settings: Settings | None = None,
         create: bool = True,
     ) -> Self:
-        """Return a view of the store at `url_or_path` (None: the default file) for one theme and subject.
+        """Return a view of the store at `url_or_path` (None: the default file) for one theme (None: the setting) and subject.
 
         Reads reach the own theme and `readable_themes`; among several names `*` stands for every ordinary theme. The single
         text `"*"` is the operator's reach: every theme and every subject. `subject` is the keyed hash of a contact inside a
@@ -124,13 +124,15 @@ class Memory:
 
         Raises InvalidInput for a theme without a name, ConfigError for settings that cannot be read.
         """
-        name = theme.strip().lower()
-        if not name or storable(name)[1]:
-            raise InvalidInput("a theme needs a name of visible characters")
         if settings is None:
             settings = settings_module.resolve(flags={"db": str(url_or_path) if url_or_path else None}).settings
         elif url_or_path:
             settings = replace(settings, db=str(url_or_path))
+        name = (settings.theme if theme is None else theme).strip().lower()
+        if not name or storable(name)[1]:
+            raise InvalidInput("a theme needs a name of visible characters")
+        if settings.db == ":memory:":
+            raise InvalidInput("a memory is kept in a file: name one instead of :memory:")
         if settings.db and "://" in settings.db:
             raise InvalidInput(f"{settings.db.split('://', 1)[0]}:// is not a store of this release: name a SQLite file")
         path = settings_module.database_file(settings)

@@ -14,7 +14,6 @@ from hermes_mnemosyne._errors import ConfigError
 
 FILE_NAME = "mnemosyne.db"
 SETTINGS_NAME = "mnemosyne.yaml"
-KEY_NAME = "subject.key"
 _OTHERS = 0o007
 _SHARED_DIRECTORY = stat.S_ISGID | stat.S_IWGRP
 

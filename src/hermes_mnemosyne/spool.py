@@ -102,11 +102,11 @@ class Spool:
     Methods raise StoreBusy, StoreFull, StoreUnavailable. A damaged file is set aside under a visible name and a new one begun.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int) -> None:
+    def __init__(self, path: Path, *, max_bytes: int, durability: str = "normal") -> None:
         """Use the file at `path`, made at the first append; its directory exists. `max_bytes` bounds the sum of what waits."""
         self.path = path
         self._max_bytes = max_bytes
-        self._file = SpoolFile(path)
+        self._file = SpoolFile(path, durability=durability)
         # Refusals that could not be written down because the disk is full, too.
         self._unrecorded = 0
 

@@ -80,8 +80,12 @@ def _runner(connection: sqlite3.Connection) -> Run:
 class SpoolFile:
     """Runs statements of `queries/spool.sql` by name; safe from any thread, and across forks."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the path of the file; its directory exists. Nothing is opened or created yet."""
+    def __init__(self, path: Path, *, durability: str = "normal") -> None:
+        """Take the path of the file; its directory exists. Nothing is opened or created yet.
+
+        With `durability` `full` each write waits for the disk.
+        """
+        self._synchronous = "connection_synchronous_full" if durability == "full" else "connection_synchronous"
         self.path = path.absolute()
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
@@ -222,7 +226,7 @@ class SpoolFile:
                 # One process at a time: SQLite may report an I/O error to those that switch to a write-ahead log together.
                 with self._directory_lock(deadline):
                     _patiently(lambda: self._set_up(db, run), deadline)
-            for name in ("connection_synchronous", "connection_secure_delete", "connection_temp_store", "totals"):
+            for name in (self._synchronous, "connection_secure_delete", "connection_temp_store", "totals"):
                 _patiently(partial(run, name), deadline)
         except BaseException:
             db.close()

@@ -114,7 +114,7 @@ class SqliteStore:
                     raise
         if foreign:
             raise ForeignFile(
-                f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db, or import it"
+                f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db"
             )
 
     def _use_log(self, wait: float) -> None:

@@ -65,6 +65,9 @@ PRAGMA journal_mode;
 -- name: use_log
 PRAGMA journal_mode = WAL;
 
+-- name: connection_synchronous_full
+PRAGMA synchronous = FULL
+
 -- name: connection_synchronous
 PRAGMA synchronous = NORMAL;
 
