@@ -19,6 +19,9 @@ _ALL = (-(2**63), 2**63 - 1)
 _MOST_RANGES = 12
 _CACHED_COUNTS = 8192
 _EXACT_ROWS = 2000
+_SMALL_COUNT = 200
+# With more terms than this, taking a body apart once is cheaper than looking for each.
+_MOST_LOOKUPS = 16
 
 
 class Scopes:
@@ -218,7 +221,7 @@ class TermCounts:
         for term in terms:
             with self._lock:
                 known = self._known.get((term, *place))
-            if known is None or (seq != known[2] and (rows <= _EXACT_ROWS or abs(rows - known[1]) * 20 > rows)):
+            if known is None or (seq != known[2] and self._is_stale(known, rows)):
                 known = (self._count(db, term, ranges, scopes.places(where), ceiling), rows, seq)
                 with self._lock:
                     self._known[term, *place] = known
@@ -226,6 +229,12 @@ class TermCounts:
                         self._known.popitem(last=False)
             counts[term] = known[0]
         return counts
+
+    @staticmethod
+    def _is_stale(known: tuple[int, int, int], rows: int) -> bool:
+        """Tell whether a count is to be taken again; a small one is cheap to take and wrong by much after one write."""
+        count, rows_then, _ = known
+        return count < _SMALL_COUNT or rows <= _EXACT_ROWS or abs(rows - rows_then) * 20 > rows
 
     @staticmethod
     def _count(
@@ -245,10 +254,14 @@ class TermCounts:
 def terms_in(db: sqlite3.Connection, ids: Sequence[int], terms: Sequence[str]) -> dict[int, frozenset[str]]:
     """Return which terms stand in the body of each row."""
     padded = [(term, f" {term} ") for term in terms]
+    wanted = frozenset(terms)
     found = {}
     for row, body in db.execute(statements("search")["bodies"], (json.dumps(list(ids)),)):
-        text = f" {body} "
-        found[row] = frozenset(term for term, word in padded if word in text)
+        if len(padded) > _MOST_LOOKUPS:
+            found[row] = wanted.intersection(body.split(" "))
+        else:
+            text = f" {body} "
+            found[row] = frozenset(term for term, word in padded if word in text)
     return found
 
 
