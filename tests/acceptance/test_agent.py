@@ -33,8 +33,8 @@ def test_what_was_remembered_reaches_the_model_before_it_answers(hermes: Home, m
 
 
 def test_what_one_session_said_reaches_the_model_in_a_later_one(hermes: Home, model: ScriptedModel) -> None:
-    hermes.converse({"steps": [{"turn": lines(f"Please note for later: {BOAT}", say("I will think of it."))}, "end"]})
-    sessions = hermes.converse({"steps": [{"turn": QUESTION}, "end"]})
+    noted = {"turn": lines(f"Please note for later: {BOAT}", say("I will think of it."))}
+    sessions = hermes.converse({"steps": [noted, "end"]}, {"steps": [{"turn": QUESTION}, "end"]})
     assert "Perelandra" in model.recalled()
     assert failures(*sessions) == []
 
@@ -90,14 +90,14 @@ def test_the_store_mirrors_what_the_memory_tool_leaves_in_its_files(hermes: Home
 
 def test_the_tools_answer_in_the_models_own_loop(hermes: Home, model: ScriptedModel) -> None:
     hermes.mnemosyne("remember", BOAT, "--db", str(hermes.store))
-    hermes.converse({"steps": [{"turn": "We decided to paint the kitchen of the summer house in pale green."}, "end"]})
+    said = "We decided to paint the kitchen of the summer house in pale green."
     asked = lines(
         call("recall_memory", query="sailing boat harbour"),
         call("recall_conversation", query="kitchen of the summer house", scope="all"),
         call("recall_memory", query="anything about submarines?"),
         call("recall_memory"),
     )
-    [steps] = hermes.converse({"steps": [{"turn": asked}, "end"]})
+    _, steps = hermes.converse({"steps": [{"turn": said}, "end"]}, {"steps": [{"turn": asked}, "end"]})
     boat, kitchen, nothing, blank = model.tool_results()
     assert {"recall_memory", "recall_conversation"} <= set(steps[0]["result"])
     assert [row["content"] for row in boat["results"]] == [BOAT]
@@ -133,8 +133,9 @@ def test_what_was_compressed_away_is_recalled_in_the_same_session(hermes: Home, 
 
 
 def test_agents_of_the_host_that_work_without_memory_leave_no_trace(hermes: Home) -> None:
-    for platform in ("cron", "subagent"):
-        hermes.converse({"agent": {"skip_memory": True, "platform": platform}, "steps": [{"turn": BOAT}]})
+    hermes.converse(
+        *({"agent": {"skip_memory": True, "platform": one}, "steps": [{"turn": BOAT}]} for one in ("cron", "subagent"))
+    )
     assert hermes.rows() == []
 
 
