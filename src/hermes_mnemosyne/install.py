@@ -64,6 +64,8 @@ if provider is not None:
     reply["available"] = bool(provider.is_available())
     reason = getattr(provider, "unavailable_reason", None)
     reply["reason"] = "" if reply["available"] or reason is None else reason()
+    from hermes_mnemosyne.install import rivals
+    reply["rivals"] = rivals(name)
 print(mark + json.dumps(reply))
 """
 
@@ -83,12 +85,16 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The result of loading the provider in a clean process; `by_host` is false when no hermes-agent could be found."""
+    """The result of loading the provider in a clean process; `by_host` is false when no hermes-agent could be found.
+
+    `rivals` are other distributions in that interpreter's environment that own our command or provider name.
+    """
 
     ok: bool
     by_host: bool
     interpreter: str
     detail: str = ""
+    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +162,7 @@ def install(home: Path, *, provider: str = "mnemosyne", force: bool = False) -> 
         action=action,
         verification=verification,
         backup=backup,
-        warnings=rivals(provider) + _doubts(verification),
+        warnings=tuple(dict.fromkeys((*rivals(provider), *verification.rivals, *_doubts(verification)))),
         next_steps=_next_steps(home, provider),
     )
 
@@ -198,7 +204,8 @@ def verify(home: Path, *, provider: str = "mnemosyne") -> Verification:
             detail = f"the host loads another provider under the name {reply['name']}"
         else:
             detail = str(reply["reason"])
-        return Verification(ok=ok, by_host=bool(reply["host"]), interpreter=interpreter, detail=detail)
+        others = tuple(map(str, reply.get("rivals", ())))
+        return Verification(ok=ok, by_host=bool(reply["host"]), interpreter=interpreter, detail=detail, rivals=others)
     return failure
 
 

@@ -114,7 +114,9 @@ def test_rows_of_contacts_stay_on_this_machine_and_name_nobody(hermes: HermesHom
 
 
 @pytest.mark.parametrize("fault", ["missing", "another", "torn"])
-def test_without_the_right_key_nothing_is_recalled_and_nothing_is_lost(hermes: HermesHome, fault: str) -> None:
+def test_without_the_right_key_nothing_is_recalled_and_nothing_is_lost(
+    hermes: HermesHome, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tell(contact(hermes, ADA))
     hermes.memory()
     close()
@@ -133,6 +135,8 @@ def test_without_the_right_key_nothing_is_recalled_and_nothing_is_lost(hermes: H
     provider.on_session_end(transcript(("The gulls of Bergen steal the fish from the market every day.", REPLY)))
     provider.on_memory_write("add", "user", "Likes gulls", {})
     assert [turn.content for turn in hermes.turns()] == [BOAT, REPLY]
+    monkeypatch.setenv("HERMES_HOME", str(hermes.path))
+    assert provider.get_status_config({})["waiting for the key"] == 3
 
     close()
     key.write_bytes(right)

@@ -174,3 +174,22 @@ def test_a_home_that_cannot_be_written_stays_as_it_was(hermes: Path) -> None:
 def test_an_unknown_provider_is_refused(hermes: Path) -> None:
     with pytest.raises(InvalidInput, match="mnemosyne"):
         installer.install(hermes, provider="memory9")
+
+
+def test_the_plugin_says_the_version_of_the_distribution() -> None:
+    from importlib.metadata import version
+
+    text = (Path(installer.__file__).parent / "hermes" / "plugin.yaml").read_text(encoding="utf-8")
+    assert f"version: {version('hermes-mnemosyne')}\n" in text
+
+
+def test_older_distributions_that_own_our_names_are_named(hermes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    older = tmp_path / "site" / "mnemosyne_memory-3.15.1.dist-info"
+    older.mkdir(parents=True)
+    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: mnemosyne-memory\nVersion: 3.15.1\n", encoding="utf-8")
+    (older / "entry_points.txt").write_text("[console_scripts]\nmnemosyne = mnemosyne.cli:main\n", encoding="utf-8")
+    # In the environment of the host alone, where the check is made.
+    monkeypatch.setenv("PYTHONPATH", str(older.parent))
+    [warning] = [line for line in installer.install(hermes).warnings if "mnemosyne-memory" in line]
+    assert "command mnemosyne" in warning
+    assert "pip uninstall mnemosyne-memory" in warning

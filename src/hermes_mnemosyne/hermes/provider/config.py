@@ -11,13 +11,14 @@ from typing import Any
 
 from hermes_mnemosyne import settings as table
 from hermes_mnemosyne._errors import ConfigError, MnemosyneError
-from hermes_mnemosyne.hermes.provider import host
+from hermes_mnemosyne.engine import Memory
+from hermes_mnemosyne.hermes.provider import host, waiting
 from hermes_mnemosyne.hermes.provider.boundary import failures, within
+from hermes_mnemosyne.paths import SETTINGS_NAME
 from hermes_mnemosyne.store.protocol import Counts
 
 STATUS_SECONDS = 2.0
 _IDENTITY_KEYS = ("db", "data_dir", "allowed_themes", "identity_aliases", "bench_mode", "readable_themes", "write_contexts")
-_BESIDE = ("", "-wal", "-shm")
 
 
 def effective(name: str, home: Path | None) -> table.Effective:
@@ -61,11 +62,11 @@ def backup_paths(name: str) -> list[str]:
     file = database(effective(name, home).settings, home)
     if home is not None and file.resolve().is_relative_to(home.resolve()):
         return []
-    beside = [file.with_name(file.name + ending) for ending in _BESIDE]
-    if file.parent.is_dir():
-        others = ("*.key", "*.yaml", f"{file.stem}*spool*")
-        beside += sorted(path for pattern in others for path in file.parent.glob(pattern) if path not in beside)
-    return [str(path) for path in beside if path.is_file()]
+    if not file.parent.is_dir():
+        return []
+    # The key above all: without it the rows of contacts cannot be read from the copy.
+    found = {path for pattern in (f"{file.stem}.*", SETTINGS_NAME) for path in file.parent.glob(pattern)}
+    return sorted(str(path) for path in found if path.is_file())
 
 
 def status(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,15 +88,19 @@ def status(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _figures(file: Path, settings: table.Settings) -> dict[str, Any]:
-    from hermes_mnemosyne.engine import Memory
-
-    counts = Memory.open(file, theme=settings.theme, settings=settings).counts()
-    return {"theme": settings.theme, "memories": counts.entries, "turns": counts.turns, **_hook_failures()}
-
-
-def _hook_failures() -> dict[str, Any]:
-    counted = failures()
-    return {"failures": ", ".join(f"{what} {number}" for what, number in sorted(counted.items()))} if counted else {}
+    memory = Memory.open(file, theme=settings.theme, settings=settings)
+    counts, spool = memory.counts(), memory.engine.spool.status()
+    lines: dict[str, Any] = {"theme": settings.theme, "memories": counts.entries, "turns": counts.turns}
+    for what in ("count", "quarantined", "refused"):
+        if spool[what]:
+            lines[{"count": "waiting"}.get(what, what)] = spool[what]
+    if held := waiting.held(memory.engine):
+        lines["waiting for the key"] = held
+    if problems := memory.engine.key.problems():
+        lines["key"] = "; ".join(problems)
+    if counted := failures():
+        lines["failures"] = ", ".join(f"{what} {number}" for what, number in sorted(counted.items()))
+    return lines
 
 
 def prompt_block(*, theme: str, counts: Counts | None, keyless: bool = False) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hermes_mnemosyne._errors import MnemosyneError
@@ -336,6 +337,9 @@ class MnemosyneProvider(host.Base):
         with self._lock:
             before, now = self._session_id, self._named(session, new_session_id)
             self._session_id = now
+            if session.keyless and self._start is not None:
+                self._start = self._start.moved(_text(new_session_id))
+                self._session = session = replace(session, start=self._start)
             if continued and now != before:
                 self._ledgers[now] = self._ledger(before).continued(now)
         if not session.writes:

@@ -79,6 +79,19 @@ def keep(engine: Engine, ops: Sequence[Operation], given: Mapping[str, str]) -> 
     return [Outcome(op_id=op.op_id, status="queued") for op in ops]
 
 
+def held(engine: Engine) -> int:
+    """Return how many writes wait for the key. Raises StoreBusy, StoreUnavailable."""
+    file = _file(engine)
+    if not file.exists():
+        return 0
+    spool = Spool(file, max_bytes=engine.settings.spool_max_bytes)
+    try:
+        status = spool.status()
+        return int(status["count"]) + int(status["quarantined"])
+    finally:
+        spool.close()
+
+
 def release(engine: Engine) -> DrainReport:
     """Give waiting writes to the store when the key is there to tell whose they are; the rest waits on.
 
