@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.integration.command import Store, mnemosyne, process
@@ -94,6 +94,7 @@ def test_blank_content_is_a_usage_error_and_stores_nothing(store: Store, text: s
 
 @given(text=ANY_TEXT)
 def test_every_text_can_be_remembered_listed_recalled_and_forgotten(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    assume(text != "-")  # means standard input
     store = Store(tmp_path_factory.mktemp("any") / "m.db")
     done = store("remember", "--json", "--tag", text[:50], "--meta", f"k={text}", "--", text)
     if done.code == 2:
@@ -257,6 +258,20 @@ def test_a_usage_error_is_one_line_with_exit_code_two(arguments: tuple[str, ...]
     done = mnemosyne(*arguments)
     assert (done.code, done.out) == (2, "")
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["-5 degrees outside", "--verbose is the flag", "- a list item", "-12"])
+def test_a_text_that_begins_with_a_dash_is_text(store: Store, text: str) -> None:
+    assert store("remember", text).code == 0
+    assert store("recall", text).code == 0
+    assert [entry["content"] for entry in store("list", "--json").json["entries"]] == [text]
+
+
+def test_a_text_that_looks_like_an_option_needs_two_dashes_and_the_error_says_so(store: Store) -> None:
+    done = store("remember", "--flag")
+    assert done.code == 2
+    assert " -- " in done.err
+    assert store("remember", "--", "--flag").code == 0
 
 
 def test_the_old_spellings_of_commands_and_arguments_work(store: Store) -> None:

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if handler is None:
         complain("no command given: see --help")
         return Exit.USAGE
-    out = Output(sys.stdout, json_mode=getattr(args, "json", False))
+    out = Output(sys.stdout, json_mode=getattr(args, "mnemosyne_json", False))
     try:
         code = int(handler(args, out))
         out.flush()

@@ -52,7 +52,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with the code for usage errors."""
-        complain(f"{message}: see '{self.prog} --help'")
+        dashed = any(word.startswith("-") for word in message.removeprefix("unrecognized arguments: ").split())
+        hint = "write -- before a text that begins with a dash, or " if dashed or "required" in message else ""
+        complain(f"{message}: {hint}see '{self.prog} --help'")
         sys.exit(Exit.USAGE)
 
 
@@ -83,16 +85,20 @@ def version() -> str:
 def common_options() -> argparse.ArgumentParser:
     """Return the parent parser of the options that every command takes, before or after its name.
 
-    None has a default: a subcommand's default would overwrite what was given before its name.
+    None has a default: a subcommand's default would overwrite what was given before its name. Their names in the namespace are
+    our own: a program that carries the commands has a --config too.
     """
     parent = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS, formatter_class=HelpFormatter)
     group = parent.add_argument_group("common options")
-    group.add_argument("--db", metavar="PATH", help="the store (default: as 'mnemosyne config show' prints)")
+    group.add_argument("--db", dest="mnemosyne_db", metavar="PATH", help="the store (default: as 'mnemosyne config show' prints)")
     group.add_argument(
-        "--theme", metavar="THEME", help=f"write to this theme (default {DEFAULT_THEME}) and read only it (default all)"
+        "--theme",
+        dest="mnemosyne_theme",
+        metavar="THEME",
+        help=f"write to this theme (default {DEFAULT_THEME}) and read only it (default all)",
     )
-    group.add_argument("--config", metavar="FILE", help="read settings from this YAML file")
-    group.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    group.add_argument("--config", dest="mnemosyne_config", metavar="FILE", help="read settings from this YAML file")
+    group.add_argument("--json", dest="mnemosyne_json", action="store_true", help="print JSON (docs/json.md)")
     return parent
 
 
@@ -107,7 +113,7 @@ def add_command(commands: Commands, name: str, handler: Handler, *, example: str
 
 def theme_of(args: argparse.Namespace) -> str | None:
     """Return the theme that was named, None when none was."""
-    theme: str | None = getattr(args, "theme", None)
+    theme: str | None = getattr(args, "mnemosyne_theme", None)
     if theme is not None and not theme.strip():
         raise InvalidInput("the theme is blank: name one, or leave --theme out")
     return theme
@@ -124,7 +130,7 @@ def opened(args: argparse.Namespace, out: Output, *, create: bool = False) -> It
 
     settings = effective_settings(args).settings
     theme = theme_of(args)
-    named = getattr(args, "db", None) is not None
+    named = getattr(args, "mnemosyne_db", None) is not None
     memory = Memory.open(theme=theme or settings.theme, readable_themes=ALL_THEMES, settings=settings, create=create or not named)
     try:
         yield memory if theme is None else memory.within((theme,))
@@ -137,10 +143,10 @@ def effective_settings(args: argparse.Namespace) -> Effective:
     """Return the settings that hold for `args`. Raises ConfigError, also for an unknown key."""
     from hermes_mnemosyne.settings import resolve
 
-    path = getattr(args, "db", None)
+    path = getattr(args, "mnemosyne_db", None)
     if path is not None and not path.strip():
         raise InvalidInput("--db is empty: name a file, or leave the option out")
-    return resolve(flags={"db": path, "theme": theme_of(args)}, config_file=getattr(args, "config", None), strict=True)
+    return resolve(flags={"db": path, "theme": theme_of(args)}, config_file=getattr(args, "mnemosyne_config", None), strict=True)
 
 
 def text_of(value: str) -> str:
