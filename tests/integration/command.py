@@ -50,7 +50,9 @@ def mnemosyne(*arguments: str, stdin: bytes = b"", terminal: bool = False) -> Re
     return Result(code, out.getvalue(), err.getvalue())
 
 
-def process(*arguments: str | bytes, stdin: bytes = b"", environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+def process(
+    *arguments: str | bytes, stdin: bytes = b"", environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Run a command as a process of its own."""
     return subprocess.run(
         [*COMMAND, *arguments], input=stdin, capture_output=True, check=False, timeout=60, env={**os.environ, **(environ or {})}
