@@ -3,7 +3,7 @@ PYTHON ?= python3
 WORKERS ?= auto
 ENVIRONMENTS = $(PYTHON) scripts/environments.py
 PYTEST = -m pytest -n $(WORKERS)
-QUICK = tests/unit tests/property tests/conformance
+QUICK = $(wildcard tests/unit tests/property tests/conformance)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-quick test-full lint format bench clean
