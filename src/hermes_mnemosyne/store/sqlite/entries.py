@@ -40,6 +40,18 @@ def is_kept_out(tx: Transaction, op: Operation, target: str, digest: str, *, clo
     return forgotten is not None and (not explicit or clock <= forgotten)
 
 
+def own(tx: Transaction, op: Operation, uid: str) -> Live | None:
+    """Return the live row of a uid or alias when it belongs to the theme and subject of an operation."""
+    row = tx.live(uid)
+    return row if row and (row.value.theme, row.value.subject) == (op.theme, op.subject) else None
+
+
+def own_grave(tx: Transaction, op: Operation, uid: str) -> tuple[Any, ...] | None:
+    """Return the tombstone of a uid when it belongs to the theme and subject of an operation."""
+    grave: tuple[Any, ...] | None = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    return grave if grave and (grave[1], grave[2]) == (op.theme, op.subject) else None
+
+
 def insert(tx: Transaction, entry: Entry) -> int:
     """Insert a live entry with its tokens and origins, and return its row number."""
     scope = tx.scope(entry.theme, entry.subject)
@@ -182,10 +194,10 @@ def edit(tx: Transaction, op: EditEntry) -> Outcome:
     unknown = set(op.changes) - EDITABLE
     if unknown:
         raise Rejected(f"cannot edit {', '.join(sorted(unknown))}")
-    found = tx.live_entry(op.uid)
-    if found is None:
+    row = own(tx, op, op.uid)
+    if row is None or not isinstance(row.value, Entry):
         return Outcome(op_id=op.op_id, uid=op.uid, status="unknown")
-    row, old = found
+    old = row.value
     clock = tx.stamp(op)
     changes = dict(op.changes)
     if "tags" in changes:
@@ -239,7 +251,7 @@ def change(tx: Transaction, op: Operation, row: Live, new: Entry, clock: str, ac
 
 def retire(tx: Transaction, op: Retire) -> Outcome:
     """Take a row out of the live tables, kept in history."""
-    row = tx.live(op.uid)
+    row = own(tx, op, op.uid)
     if row is None:
         return Outcome(op_id=op.op_id, uid=op.uid, status="unknown")
     clock = tx.stamp(op)
@@ -282,13 +294,14 @@ def _replace_anew(tx: Transaction, uid: str, *, clock: str) -> None:
 def undo(tx: Transaction, op: Undo) -> Outcome:
     """Take back the last change of a row."""
     uid = tx.survivor(op.uid)
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    grave = own_grave(tx, op, uid)
     last = tx.db.execute(tx.sql["last_change"], (uid,)).fetchone()
-    row = tx.live(uid)
-    if row is None and (grave is None or grave[4] != "retired" or last is None):
+    row = own(tx, op, uid)
+    is_retired = grave is not None and grave[4] == "retired" and last is not None
+    if row is None and not is_retired:
         return Outcome(op_id=op.op_id, uid=uid, status="unknown")
     clock = tx.stamp(op)
-    if clock <= (row.value.clock if row else grave[7]):
+    if clock <= (row.value.clock if row else grave[7] if grave else ""):
         return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=("a later edit stands",))
     if row is None:
         return restore(tx, op, uid, _fields(last), clock)

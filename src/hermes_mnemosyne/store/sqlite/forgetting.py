@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
-from hermes_mnemosyne.store.sqlite.entries import release_superseded
+from hermes_mnemosyne.store.sqlite.entries import own, own_grave, release_superseded
 from hermes_mnemosyne.store.sqlite.transaction import Transaction
 from hermes_mnemosyne.store.sqlite.turns import capture_mac
 from hermes_mnemosyne.values import TARGETS, Turn
@@ -12,8 +12,8 @@ from hermes_mnemosyne.values import TARGETS, Turn
 def forget(tx: Transaction, op: Forget) -> Outcome:
     """Erase a live or retired row for good. A row that is forgotten already, or unknown, is `unknown`."""
     uid = tx.survivor(op.uid)
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    row = tx.live(uid)
+    grave = own_grave(tx, op, uid)
+    row = own(tx, op, uid)
     if row is None and (grave is None or grave[4] == "forgotten"):
         return Outcome(op_id=op.op_id, uid=uid, status="unknown")
     clock = tx.stamp(op)

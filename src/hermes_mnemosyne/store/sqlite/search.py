@@ -71,6 +71,10 @@ class Scopes:
                 found += [bounds(row[0], shelf, shelf) for shelf in filled]
         return found
 
+    def single_ranges(self, where: Filter) -> list[tuple[int, int]]:
+        """Return one range of row numbers per filled shelf; within each the order of numbers is the order of age."""
+        return [bounds(row[0], shelf, shelf) for row in self.rows for shelf in self.shelves(where) if row[3 + shelf]]
+
     def places(self, where: Filter) -> str | None:
         """Return the (scope, shelf) pairs as JSON, None when it is the whole store."""
         shelves = self.shelves(where)
@@ -146,6 +150,8 @@ def lexical(db: sqlite3.Connection, query: LexicalQuery, where: Filter) -> list[
         values["match"] = _with_facets(match, wanted)
         best += _run(db, query, scopes, where, values, (look, len(skip)))
     chosen = [Candidate(row, score) for row, score in best if row not in skip]
+    if query.newest is not None:
+        chosen = heapq.nlargest(query.newest, chosen, key=lambda found: age_of(found.id))
     return heapq.nsmallest(query.limit, chosen, key=lambda found: (-found.score, found.id))
 
 
@@ -161,21 +167,33 @@ def _run(
     look, extra = how
     ranges = scopes.ranges(where)
     values["limit"] = (query.newest or query.limit) + extra
-    name = {
-        (False, False): "best_in_range",
-        (False, True): "filtered_in_range",
-        (True, False): "newest_in_range",
-        (True, True): "newest_filtered",
-    }[query.newest is not None, look]
-    if name == "best_in_range" and len(ranges) > _MOST_RANGES:
+    if query.newest is not None:
+        ranges = _newest_ranges(db, scopes.single_ranges(where), values, look=look)
+    elif not look and len(ranges) > _MOST_RANGES:
         values["places"] = scopes.places(where)
         return db.execute(sql["best_anywhere"], values).fetchall()
+    name = "filtered_in_range" if look else "best_in_range"
     found: list[tuple[int, float]] = []
     for values["low"], values["high"] in ranges:
         found += db.execute(sql[name], values).fetchall()
-    if query.newest is not None and len(ranges) > 1:
-        found = heapq.nlargest(query.newest + extra, found, key=lambda row: age_of(row[0]))
     return found
+
+
+def _newest_ranges(
+    db: sqlite3.Connection, ranges: list[tuple[int, int]], values: dict[str, Any], *, look: bool
+) -> list[tuple[int, int]]:
+    """Return the parts of `ranges` that hold the newest matches; they are found without being ranked, which is cheap."""
+    statement = statements("search")["newest_filtered" if look else "newest_in_range"]
+    limit: int = values["limit"]
+    newest: list[int] = []
+    least = 0
+    for low, high in ranges:
+        values["low"], values["high"] = low + least, high
+        newest += [row for (row,) in db.execute(statement, values)]
+        if len(newest) >= limit:
+            newest = heapq.nlargest(limit, newest, key=age_of)
+            least = age_of(newest[-1]) if newest else 0
+    return [(low + least, high) for low, high in ranges if any(low <= row <= high for row in newest)]
 
 
 def _facets(db: sqlite3.Connection, scopes: Scopes, where: Filter) -> list[str] | None:

@@ -191,7 +191,7 @@ class SqliteStore:
                 "places": search.Scopes(db, where.reach).places(where),
                 "entries": "entry" in where.kinds,
                 "turns": "turn" in where.kinds,
-                "exclude": json.dumps(sorted(where.exclude)) if where.exclude else None,
+                "exclude": json.dumps(sorted(search.excluded_ids(db, where))) if where.exclude else None,
                 "limit": -1 if limit is None else limit,
                 "offset": offset,
             }

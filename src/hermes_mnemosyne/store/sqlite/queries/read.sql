@@ -35,8 +35,10 @@ SELECT t.id, t.uid, s.theme, s.subject, n.session_id, t.position, t.role, t.spea
 FROM json_each(?) AS j JOIN turns AS t ON t.id = j.value JOIN scopes AS s ON s.id = t.scope JOIN sessions AS n ON n.id = t.session
 
 -- name: ids_by_uid
-SELECT e.id FROM json_each(?1) AS j JOIN entries AS e ON e.uid = j.value
-UNION ALL SELECT t.id FROM json_each(?1) AS j JOIN turns AS t ON t.uid = j.value
+WITH wanted (uid) AS (
+    SELECT value FROM json_each(?1) UNION SELECT a.survivor FROM json_each(?1) AS j JOIN aliases AS a ON a.uid = j.value
+)
+SELECT e.id FROM wanted AS w JOIN entries AS e ON e.uid = w.uid UNION ALL SELECT t.id FROM wanted AS w JOIN turns AS t ON t.uid = w.uid
 
 -- name: list_newest
 SELECT id FROM (
@@ -46,7 +48,7 @@ SELECT id FROM (
     SELECT t.id, t.created_at, t.uid FROM turns AS t
     WHERE :turns AND (:places IS NULL OR t.id >> 36 IN (SELECT value FROM json_each(:places)))
 ) AS v
-WHERE (@passes(v.id)) AND (:exclude IS NULL OR v.uid NOT IN (SELECT value FROM json_each(:exclude)))
+WHERE (@passes(v.id)) AND (:exclude IS NULL OR v.id NOT IN (SELECT value FROM json_each(:exclude)))
 ORDER BY at DESC, uid DESC LIMIT :limit OFFSET :offset
 
 -- name: list_oldest
@@ -57,7 +59,7 @@ SELECT id FROM (
     SELECT t.id, t.created_at, t.uid FROM turns AS t
     WHERE :turns AND (:places IS NULL OR t.id >> 36 IN (SELECT value FROM json_each(:places)))
 ) AS v
-WHERE (@passes(v.id)) AND (:exclude IS NULL OR v.uid NOT IN (SELECT value FROM json_each(:exclude)))
+WHERE (@passes(v.id)) AND (:exclude IS NULL OR v.id NOT IN (SELECT value FROM json_each(:exclude)))
 ORDER BY at, uid LIMIT :limit OFFSET :offset
 
 -- name: history

@@ -17,8 +17,7 @@ WHERE tokens MATCH :match AND (:places IS NULL OR rowid >> 36 IN (SELECT value F
 ORDER BY score DESC, rowid LIMIT :limit
 
 -- name: newest_in_range
-SELECT rowid, -bm25(tokens, 1.0, 0.3, 0.0, 0.0) AS score FROM tokens
-WHERE tokens MATCH :match AND rowid BETWEEN :low AND :high ORDER BY rowid DESC LIMIT :limit
+SELECT rowid FROM tokens WHERE tokens MATCH :match AND rowid BETWEEN :low AND :high ORDER BY rowid DESC LIMIT :limit
 
 -- name: filtered_in_range
 SELECT rowid, -bm25(tokens, 1.0, 0.3, 0.0, 0.0) AS score FROM tokens
@@ -27,8 +26,7 @@ WHERE tokens MATCH :match AND rowid BETWEEN :low AND :high
 ORDER BY score DESC, rowid LIMIT :limit
 
 -- name: newest_filtered
-SELECT rowid, -bm25(tokens, 1.0, 0.3, 0.0, 0.0) AS score FROM tokens
-WHERE tokens MATCH :match AND rowid BETWEEN :low AND :high
+SELECT rowid FROM tokens WHERE tokens MATCH :match AND rowid BETWEEN :low AND :high
     AND (@passes(tokens.rowid))
 ORDER BY rowid DESC LIMIT :limit
 
