@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes_mnemosyne.hermes.provider import capturing
 from hermes_mnemosyne.hermes.provider import provider as provider_module
 from tests.integration.provider_home import HermesHome
 
@@ -14,4 +15,5 @@ from tests.integration.provider_home import HermesHome
 def hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HermesHome:
     """A Hermes home whose providers wait until they are settled, so that a loaded machine does not decide what a test sees."""
     monkeypatch.setattr(provider_module, "START_SECONDS", 30.0)
+    monkeypatch.setattr(capturing, "LINEAGE_SECONDS", 30.0)
     return HermesHome(tmp_path / "hermes")

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_mnemosyne.engine import Memory
-from hermes_mnemosyne.hermes.provider import MnemosyneProvider, boundary
+from hermes_mnemosyne.hermes.provider import MnemosyneProvider, boundary, capturing
 from hermes_mnemosyne.hermes.provider import provider as provider_module
 from tests.integration.provider_home import BOAT, QUESTION, REPLY, SESSION, HermesHome, answer_of, exchange, transcript
 
@@ -150,9 +150,12 @@ def test_a_recall_that_hangs_is_left_behind(hermes: HermesHome, monkeypatch: pyt
         assert "answer" in answer_of(provider, "recall_memory", query="boat")["error"]
         assert boundary.failures()["prefetch"] >= boundary.HELPERS
         provider.sync_turn(BOAT, REPLY, session_id=SESSION)
+        monkeypatch.setattr(capturing, "LINEAGE_SECONDS", 0.05)
+        provider.on_session_end(transcript((BOAT, REPLY), exchange(0)))
         assert provider.system_prompt_block()
     finally:
         go_on.set()
+    assert hermes.said() == sorted([BOAT, REPLY, *exchange(0)])
 
 
 def test_a_start_whose_store_hangs_goes_on_behind_the_hosts_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

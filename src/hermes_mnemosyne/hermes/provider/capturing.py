@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hermes_mnemosyne._errors import StoreBusy
+from hermes_mnemosyne._errors import StoreBusy, StoreError
 from hermes_mnemosyne.capture import Said, is_noise
 from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.hermes.provider import waiting
-from hermes_mnemosyne.hermes.provider.boundary import count, log
+from hermes_mnemosyne.hermes.provider.boundary import count, log, within
 from hermes_mnemosyne.hermes.provider.ledger import Ledger, Message, message_of
 from hermes_mnemosyne.hermes.provider.session import Session
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, Operation, Outcome, TurnText
 from hermes_mnemosyne.values import Role, Turn
 
 LINEAGE = ":from"
+LINEAGE_SECONDS = 0.03
+ANCESTORS_SECONDS = 2.0
 MOST_ANCESTORS = 16
 MOST_TURNS = 5000
 BUSY_SECONDS = 0.25
@@ -89,12 +91,25 @@ def continues(session: Session, session_id: str, parent: str) -> None:
     submitted(session, [session.memory.make(MarkInjected, session_id=session_id + LINEAGE, uids=(parent,))])
 
 
-def inherited(session: Session, session_id: str) -> Counter[Message]:
-    """Return the messages of the sessions that a session continues. Raises StoreError."""
-    found: Counter[Message] = Counter()
+def inherited(session: Session, session_id: str) -> Counter[Message] | None:
+    """Return the messages of the sessions that a session continues; None while the store cannot say.
+
+    It is asked within a bound: a transcript that is stored with a beginning too many is better than one that is lost.
+    """
     if session.keyless:
-        return found
-    seen, next_ones = {session_id}, session.memory.injected(session_id + LINEAGE)
+        return Counter()
+    try:
+        first = within(LINEAGE_SECONDS, lambda: session.memory.injected(session_id + LINEAGE))
+        return within(ANCESTORS_SECONDS, lambda: _messages_of(session, session_id, first)) if first else Counter()
+    except StoreError as error:
+        count("lineage")
+        log.warning("it is not known what the session continues: %s", error)
+        return None
+
+
+def _messages_of(session: Session, session_id: str, parents: frozenset[str]) -> Counter[Message]:
+    found: Counter[Message] = Counter()
+    seen, next_ones = {session_id}, parents - {session_id}
     while next_ones and len(seen) <= MOST_ANCESTORS:
         for ancestor in next_ones:
             rows = session.memory.list(kinds=("turn",), themes=(session.memory.theme,), session_id=ancestor, limit=MOST_TURNS)

@@ -54,7 +54,9 @@ class MnemosyneProvider(host.Base):
 
     def __init__(self) -> None:
         """Make a provider that is not initialised; nothing is opened or created."""
+        # One guards the fields below; the other keeps reports and transcripts of a session in order, while they are stored.
         self._lock = threading.RLock()
+        self._capture_lock = threading.RLock()
         self._start: Start | None = None
         self._session: Session | None = None
         self._settled = False
@@ -124,6 +126,7 @@ class MnemosyneProvider(host.Base):
         with self._lock:
             self._start, self._session, self._settled, self._trouble, self._retry_at = start, None, False, "", 0.0
             self._session_id = start.session_id
+        with self._capture_lock:
             self._ledgers.clear()
         self._view()
 
@@ -264,7 +267,7 @@ class MnemosyneProvider(host.Base):
         turns = capturing.worth_keeping(session, spoken)
         if turns:
             own = self._named(session, session_id)
-            with self._lock:
+            with self._capture_lock:
                 capturing.store_report(session, self._ledger(own), turns)
 
     @hook(_nothing)
@@ -284,7 +287,7 @@ class MnemosyneProvider(host.Base):
             return
         turns = capturing.worth_keeping(session, transcript_texts(messages, reduce=host.user_words))
         if turns:
-            with self._lock:
+            with self._capture_lock:
                 capturing.store_transcript(session, self._ledger(self._session_id), turns)
 
     @hook(_nothing)
@@ -295,8 +298,7 @@ class MnemosyneProvider(host.Base):
             return
         metadata = {"kind": "delegation", "child_session_id": session.session_name(_text(child_session_id))}
         turn = capturing.made_turn(session, "assistant", f"[delegation] task: {task}\nresult: {result}", metadata=metadata)
-        with self._lock:
-            capturing.store_report(session, Ledger(self._session_id), [turn])
+        capturing.store_report(session, Ledger(self._session_id), [turn])
 
     def _ledger(self, session_id: str) -> Ledger:
         """Return the ledger of a session; of the sessions before only the last few can still get late reports."""
@@ -340,7 +342,8 @@ class MnemosyneProvider(host.Base):
             if session.keyless and self._start is not None:
                 self._start = self._start.moved(_text(new_session_id))
                 self._session = session = replace(session, start=self._start)
-            if continued and now != before:
+        if continued and now != before:
+            with self._capture_lock:
                 self._ledgers[now] = self._ledger(before).continued(now)
         if not session.writes:
             return
@@ -354,13 +357,13 @@ class MnemosyneProvider(host.Base):
 
     def _hand_over(self, session: Session, parent: str, session_id: str) -> None:
         """Mark as standing in the prompt of a branch what stands in the prompt of its parent."""
-        uids = tuple(sorted(session.memory.injected(session.own_marks(parent))))
+        uids = tuple(sorted(within(START_SECONDS, lambda: session.memory.injected(session.own_marks(parent)))))
         if uids:
             capturing.submitted(session, [session.memory.make(MarkInjected, session_id=session.own_marks(session_id), uids=uids)])
 
     @hook(_nothing)
     def shutdown(self) -> None:
         """End this provider's part: everything it accepted is in a database file, and the process's engine serves the others."""
-        with self._lock:
+        with self._capture_lock:
             self._ledgers.clear()
         finish(FINISH_SECONDS)
