@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hermes_mnemosyne.capture import (
     RECALL_HEADING,
@@ -165,3 +167,41 @@ def test_a_completed_turn_without_its_transcript_is_question_and_answer() -> Non
         LONG,
         "An answer.",
     ]
+
+
+TAGS = st.sampled_from(
+    ["<memory-context>", "</memory-context>", "< MEMORY-context >", "</ memory-context>", "\n[System note: x]\n"]
+)
+PIECES = st.lists(TAGS | st.text(st.characters(codec=None), max_size=20), max_size=12).map("".join)
+
+
+@given(before=st.text(max_size=30), inside=st.text(max_size=60), after=st.text(max_size=30))
+def test_nothing_of_a_fenced_block_is_left(before: str, inside: str, after: str) -> None:
+    marker = "ECHOED-MEMORY"
+    left = strip_injected(f"{before}\n<memory-context>\n{inside}{marker}\n</memory-context>\n{after}")
+    assert marker not in left
+
+
+@given(text=PIECES)
+def test_a_text_is_shortened_only_where_it_holds_a_block(text: str) -> None:
+    left = strip_injected(text)
+    assert len(left) <= len(text)
+    assert left == text or "memory-context" in text.lower()
+
+
+@given(
+    messages=st.lists(
+        st.dictionaries(
+            st.sampled_from(["role", "content", "timestamp", "_x_synthetic"]),
+            st.none() | st.floats() | PIECES | st.lists(st.dictionaries(st.sampled_from(["type", "text"]), PIECES | st.none())),
+        ),
+        max_size=5,
+    )
+)
+def test_a_transcript_of_any_shape_is_read(messages: list[dict[str, Any]]) -> None:
+    assert all(one.content.strip() and one.role in ("user", "assistant") for one in transcript_texts(messages))
+
+
+def test_many_opened_blocks_cost_no_more_than_their_length() -> None:
+    text = "<memory-context> " * 50_000
+    assert strip_injected(text) == text
