@@ -165,7 +165,8 @@ class Memory:
         self._demand_subject()
         draft = draft_of(content, fields, self.clean, self.clean_value)
         visibility = fields.get("visibility") or identity.default_visibility(self.theme, self.settings.visibility)
-        op = self.make(AddEntry, uid=uuid7(), origin=origin or Origin("api"), visibility=visibility, **draft.values)
+        source = Origin(self.clean(origin.kind)[0], self.clean(origin.place)[0]) if origin else Origin("api")
+        op = self.make(AddEntry, uid=uuid7(), origin=source, visibility=visibility, **draft.values)
         outcome = self._submitted(op)
         return Receipt(uid=outcome.uid, status=outcome.status, notes=(*draft.notes, *outcome.notes))
 
@@ -191,6 +192,7 @@ class Memory:
         Notes name mirrored files that may still hold the text. Raises NotFound, StoreBusy and other store errors.
         """
         self._drained()
+        uid = _id(uid)
         row = self.engine.store.read(uid, self.reach)
         if row is None and self.engine.store.state(uid, self.reach) != "retired":
             raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
@@ -205,6 +207,7 @@ class Memory:
         Raises NotFound for an unknown or forgotten row, InvalidInput where there is no earlier version.
         """
         self._drained()
+        uid = _id(uid)
         row = self.engine.store.read(uid, self.reach)
         theme, subject = (row.theme, row.subject) if row else self._grave(uid)
         op = replace(self.make(Undo, uid=row.uid if row else uid), theme=theme, subject=subject)
@@ -241,6 +244,7 @@ class Memory:
     def get(self, uid: str) -> Entry | Turn:
         """Return a live row by its uid or an alias of it. Raises NotFound, also for rows out of reach."""
         self._drained()
+        uid = _id(uid)
         row = self.engine.store.read(uid, self.reach)
         if row is None:
             raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
@@ -262,6 +266,7 @@ class Memory:
     def history(self, uid: str) -> builtins.list[Change]:
         """Return the changes of a row, oldest first. Raises NotFound for an unknown or forgotten row."""
         self._drained()
+        uid = _id(uid)
         if self.engine.store.state(uid, self.reach) not in {"live", "retired"}:
             raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
         return self.engine.store.history(uid, self.reach)
@@ -394,17 +399,24 @@ class Memory:
             reach=self._narrowed(query.themes),
             kinds=query.kinds,
             target=query.target,
-            session_id=query.session_id,
+            session_id=None if query.session_id is None else storable(query.session_id)[0],
             since=_when(query.since),
             until=_when(query.until, upper=True),
             written_since=_when(query.written_since),
             written_until=_when(query.written_until, upper=True),
-            tags=query.tags,
+            tags=tuple(storable(tag)[0] for tag in query.tags),
             contains=storable(query.contains)[0] if query.contains else None,
             now=None if query.include_expired else now_text(),
             include_superseded=query.include_superseded,
-            exclude=query.exclude,
+            exclude=frozenset(_id(uid) for uid in query.exclude),
         )
+
+
+def _id(uid: str) -> str:
+    """Return an id as a store may be asked for it; what cannot be an id finds nothing."""
+    if not isinstance(uid, str):
+        raise InvalidInput(f"an id is text, not {type(uid).__name__}")
+    return storable(uid)[0]
 
 
 def _when(text: str | date | datetime | None, *, upper: bool = False) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from hermes_mnemosyne._errors import InvalidInput
-from hermes_mnemosyne.clock import is_stamp
+from hermes_mnemosyne.clock import is_stamp, parse_utc
 from hermes_mnemosyne.text import storable, storable_value
 from hermes_mnemosyne.values import ROLES, TARGETS, VISIBILITIES, Entry, Origin, Turn
 
@@ -18,6 +18,16 @@ _LONGEST_NAME = 1024
 _INTEGER_BITS = 63
 
 _Choice = TypeVar("_Choice", bound=str)
+
+
+def _is_time(text: str) -> bool:
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        parse_utc(text)
+    except ValueError:  # a day or hour that no calendar has
+        return False
+    return True
 
 
 class Fields:
@@ -64,7 +74,7 @@ class Fields:
     def time(self, name: str, default: str | None = None) -> str:
         """Return a time of fixed width; without a default it must be there."""
         value = self._record.get(name) or default
-        if not isinstance(value, str) or not _TIME.fullmatch(value):
+        if not isinstance(value, str) or not _is_time(value):
             raise InvalidInput(f"{name} must be a time such as 2026-11-30T12:00:00.000000Z")
         return value
 
