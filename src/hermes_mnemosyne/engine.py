@@ -16,7 +16,6 @@ from hermes_mnemosyne._errors import InvalidInput, NotFound
 from hermes_mnemosyne.clock import now_text, uuid7
 from hermes_mnemosyne.core import Engine
 from hermes_mnemosyne.drafts import EntryChanges, EntryFields, TurnFields, cleaned, draft_of, entry_changes, turn_of
-from hermes_mnemosyne.masking import mask, mask_value
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.store.operations import (
     AddEntry,
@@ -324,10 +323,14 @@ class Memory:
 
     def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return a text as it may be stored, secrets masked unless the setting says otherwise, and notes on what was changed."""
+        from hermes_mnemosyne.masking import mask  # its patterns are compiled only where something is written
+
         return cleaned(text, storable, mask if self.settings.mask_secrets else None)
 
     def clean_value(self, value: Any) -> tuple[Any, tuple[str, ...]]:
         """Return a JSON value as it may be stored, and notes on what was changed. Raises InvalidInput for no JSON value."""
+        from hermes_mnemosyne.masking import mask_value
+
         return cleaned(value, storable_value, mask_value if self.settings.mask_secrets else None)
 
     def injected(self, session_id: str) -> frozenset[str]:

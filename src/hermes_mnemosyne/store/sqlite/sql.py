@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+
+
+# Not importlib.resources, which costs a command more to import than opening the store.
+_HERE = Path(__file__).parent
 
 
 def _read(name: str) -> str:
-    return (files(__package__) / "queries" / name).read_text(encoding="utf-8")
+    return (_HERE / "queries" / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -26,6 +30,4 @@ def statements(name: str) -> dict[str, str]:
 @cache
 def migrations() -> tuple[tuple[str, str], ...]:
     """Return (file name, SQL) of every migration in order."""
-    folder = files(__package__) / "migrations"
-    names = sorted(item.name for item in folder.iterdir() if item.name.endswith(".sql"))
-    return tuple((name, (folder / name).read_text(encoding="utf-8")) for name in names)
+    return tuple((file.name, file.read_text(encoding="utf-8")) for file in sorted((_HERE / "migrations").glob("*.sql")))
