@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from hermes_mnemosyne.store.protocol import ContentKey, Store
+from hermes_mnemosyne.store.protocol import Analyser, ContentKey, Store
 from hermes_mnemosyne.store.sqlite.store import SqliteStore
 from tests.conformance.world import ANALYSER, FixedKey, World
 
-OpenStore = Callable[[Path, ContentKey], Store]
+OpenStore = Callable[[Path, ContentKey, Analyser], Store]
 
 
-def _sqlite(directory: Path, key: ContentKey) -> Store:
-    return SqliteStore(directory / "mnemosyne.db", ANALYSER, key)
+def _sqlite(directory: Path, key: ContentKey, analyser: Analyser) -> Store:
+    return SqliteStore(directory / "mnemosyne.db", analyser, key)
 
 
 STORES: dict[str, OpenStore] = {"sqlite": _sqlite}
@@ -39,10 +39,10 @@ def open_store(request: pytest.FixtureRequest, directory: Path) -> Iterator[Call
     opened: list[Store] = []
     numbers = itertools.count()
 
-    def new(name: str | None = None, key: ContentKey | None = None) -> Store:
+    def new(name: str | None = None, key: ContentKey | None = None, analyser: Analyser = ANALYSER) -> Store:
         place = directory / (name or f"store-{next(numbers)}")
         place.mkdir(exist_ok=True)
-        opened.append(STORES[request.param](place, key or FixedKey()))
+        opened.append(STORES[request.param](place, key or FixedKey(), analyser))
         return opened[-1]
 
     yield new

@@ -413,7 +413,11 @@ def test_any_text_that_can_be_stored_is_read_back_unchanged(new_world: Callable[
     alphabet = st.characters(exclude_categories=("Cs",), exclude_characters="\0")
     text = data.draw(st.text(alphabet, min_size=1).filter(str.strip))
     tags = data.draw(st.lists(st.text(alphabet, min_size=1, max_size=9), max_size=3))
-    metadata = data.draw(st.dictionaries(st.text(alphabet), st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(alphabet)))
+    metadata = data.draw(
+        st.dictionaries(
+            st.text(alphabet), st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(alphabet)
+        )
+    )
     op = world.make(AddEntry, uid=uuid7(), content=text, tags=tuple(tags), theme=uuid7(), metadata=metadata)
     entry = world.entry(world.done(op).uid)
     assert (entry.content, entry.tags, dict(entry.metadata)) == (text, tuple(sorted(set(tags))), metadata)

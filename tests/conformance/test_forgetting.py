@@ -201,7 +201,7 @@ def test_the_text_of_every_former_version_is_kept_out(world: World) -> None:
     assert (counts["refused"], counts["added"]) == (2, 1)
 
 
-def test_a_history_line_of_a_forgotten_text_is_not_taken_back(world: World, new_world: Callable[..., World]) -> None:
+def test_a_history_line_of_a_forgotten_text_is_not_taken_back(world: World) -> None:
     other = world.add(WORD)
     world.edit(other, content="a kettle")
     records = world.exported()

@@ -213,7 +213,9 @@ def test_the_stamp_of_a_file_is_kept_per_theme_and_place(world: World) -> None:
     world.file("one", stamp="1")
     world.file("one", stamp="2", origin=HOME_B)
     world.file("one", stamp="3", theme="beta")
-    stamps = [world.store.file_stamp(theme, origin.place) for theme, origin in (("alpha", HOME_A), ("alpha", HOME_B), ("beta", HOME_A))]
+    stamps = [
+        world.store.file_stamp(theme, origin.place) for theme, origin in (("alpha", HOME_A), ("alpha", HOME_B), ("beta", HOME_A))
+    ]
     assert stamps == ["1", "2", "3"]
     assert world.store.file_stamp("beta", HOME_B.place) == ""
 

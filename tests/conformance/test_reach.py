@@ -56,7 +56,9 @@ def test_every_read_sees_the_rows_within_reach_and_no_others(places: World, reac
     assert {row.uid for row in store.select(Filter(reach=reach), limit=None)} == {row.uid for row in admitted}
     assert {row.uid for row in rows if store.read(row.uid, reach) is not None} == {row.uid for row in admitted}
     assert store.size(Filter(reach=reach)) == len(admitted) == 3 * len(inside)
-    assert store.counts(reach) == Counts(entries=2 * len(inside), turns=len(inside), by_target={"memory": len(inside), "user": len(inside)})
+    assert store.counts(reach) == Counts(
+        entries=2 * len(inside), turns=len(inside), by_target={"memory": len(inside), "user": len(inside)}
+    )
     assert set(store.themes(reach)) == {theme for theme, _ in inside}
     assert sum(counts.turns for counts in store.themes(reach).values()) == len(inside)
     found = store.load([candidate.id for candidate in store.lexical(any_of("apple user turn"), Filter(reach=reach))])
@@ -84,7 +86,11 @@ def test_a_row_out_of_reach_answers_like_one_that_does_not_exist(places: World) 
     reach = Reach(frozenset({"alpha"}))
     theirs = next(row.uid for row in places.rows() if row.theme == "beta")
     for uid in (theirs, "no-such-id"):
-        assert (places.store.read(uid, reach), places.store.state(uid, reach), places.store.history(uid, reach)) == (None, "unknown", [])
+        assert (places.store.read(uid, reach), places.store.state(uid, reach), places.store.history(uid, reach)) == (
+            None,
+            "unknown",
+            [],
+        )
 
 
 @given(theme=st.text("aB\u00df\u0130\u03a3", min_size=1, max_size=3), swap=st.booleans())
@@ -100,7 +106,9 @@ def test_themes_are_the_same_whatever_their_case(new_world: Callable[..., World]
 
 @pytest.mark.parametrize("kind", [EditEntry, Retire, Undo, Forget])
 @pytest.mark.parametrize("place", [{"theme": "alpha"}, {"theme": "bucket", "subject": "bob"}, {"theme": "bucket"}])
-def test_an_operation_reaches_rows_of_its_own_theme_and_subject_only(world: World, kind: type[Retire], place: dict[str, str]) -> None:
+def test_an_operation_reaches_rows_of_its_own_theme_and_subject_only(
+    world: World, kind: type[Retire], place: dict[str, str]
+) -> None:
     live, gone = (world.add(text, theme="bucket", subject="ada") for text in ("live", "gone"))
     world.retire(gone)
     fields = {"changes": {"content": "taken"}} if kind is EditEntry else {}

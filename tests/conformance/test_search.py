@@ -85,7 +85,9 @@ def test_a_row_scores_by_its_text_more_than_by_its_context(world: World) -> None
     assert world.found("apple")[0] == "apple"
 
 
-@pytest.mark.parametrize("words", ['" OR "', "NEAR", "AND NOT", "body : x", "*", "^a", "{", "ERR-1042", "C++", "東京タワー", "zq"])
+@pytest.mark.parametrize(
+    "words", ['" OR "', "NEAR", "AND NOT", "body : x", "*", "^a", "{", "ERR-1042", "C++", "東京タワー", "zq"]
+)
 def test_query_terms_are_data(world: World, words: str) -> None:
     world.add(f"kettle {words} pan")
     world.add("something else entirely")
@@ -183,7 +185,9 @@ def test_filters_hold_inside_the_search(
     for drawn in filters:
         excluded = data.draw(st.frozensets(st.sampled_from(sorted(by_uid)), max_size=2)) if by_uid else frozenset()
         where = dataclasses.replace(drawn, exclude=excluded)
-        query = LexicalQuery(required=(term("apple"),), paired=(term("pear"), term("plum")), optional=(term("quince"),), limit=1000)
+        query = LexicalQuery(
+            required=(term("apple"),), paired=(term("pear"), term("plum")), optional=(term("quince"),), limit=1000
+        )
         everything = uids(world, query, where)
         assert set(everything) == expected_uids(stored, query, where)
         assert len(set(everything)) == len(everything)
@@ -244,7 +248,9 @@ def test_the_turns_of_one_session_can_be_left_out(world: World) -> None:
 
 
 @given(rows=st.lists(ROW, max_size=10), where=FILTER)
-def test_sizes_and_counts_of_terms_are_those_of_the_reach(new_world: Callable[..., World], rows: list[dict[str, Any]], where: Filter) -> None:
+def test_sizes_and_counts_of_terms_are_those_of_the_reach(
+    new_world: Callable[..., World], rows: list[dict[str, Any]], where: Filter
+) -> None:
     world = new_world()
     for number, row in enumerate(rows):
         write(world, number, row)
@@ -253,7 +259,9 @@ def test_sizes_and_counts_of_terms_are_those_of_the_reach(new_world: Callable[..
     assert world.store.size(where) == len(inside)
     expected = {term(word): sum(term(word) in body_of(row).split() for row in inside) for word in WORDS}
     assert world.store.term_counts(sorted(expected), where, ceiling=1000) == expected
-    assert world.store.term_counts(sorted(expected), where, ceiling=1) == {name: min(1, count) for name, count in expected.items()}
+    assert world.store.term_counts(sorted(expected), where, ceiling=1) == {
+        name: min(1, count) for name, count in expected.items()
+    }
 
 
 def test_counts_of_terms_follow_every_write(world: World) -> None:

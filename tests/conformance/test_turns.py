@@ -184,7 +184,9 @@ def test_neighbours_are_told_by_row_number(world: World) -> None:
 
 
 @given(st.lists(st.sampled_from(["apple", "pear", "quince", "plum", "cherry"]), min_size=1, max_size=7), st.data())
-def test_the_index_is_the_same_however_the_turns_came(new_world: Callable[..., World], texts: list[str], data: st.DataObject) -> None:
+def test_the_index_is_the_same_however_the_turns_came(
+    new_world: Callable[..., World], texts: list[str], data: st.DataObject
+) -> None:
     at_once, one_by_one, merged = new_world(), new_world(), new_world()
     at_once.say(*texts)
     for text in texts:
