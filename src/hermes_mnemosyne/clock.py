@@ -73,8 +73,7 @@ class HybridClock:
             return
         millis, counter = int(stamp[:12], 16), int(stamp[12:16], 16)
         with self._lock:
-            if (millis, counter) > (self._millis, self._counter):
-                self._millis, self._counter = millis, counter
+            self._millis, self._counter = max((self._millis, self._counter), (millis, counter))
 
     def renew_lock(self) -> None:
         """Replace the lock in a forked child, where its holder may not exist."""

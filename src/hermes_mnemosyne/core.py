@@ -53,7 +53,9 @@ class Engine:
         self.path = path
         self.settings = settings
         self.key = SubjectKey(path.with_name(f"{path.stem}.key"))
-        self.spool = Spool(path.with_name(f"{path.stem}.spool.db"), max_bytes=settings.spool_max_bytes, durability=settings.durability)
+        self.spool = Spool(
+            path.with_name(f"{path.stem}.spool.db"), max_bytes=settings.spool_max_bytes, durability=settings.durability
+        )
         self.analyser = TextAnalyser()
         self.counters: Counter[str] = Counter()
         self._create = create

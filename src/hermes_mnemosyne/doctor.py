@@ -156,7 +156,7 @@ def _erasure(memory: Memory) -> Iterator[Check]:
         yield Check(
             "erasure",
             "warn",
-            f"erasures are not complete: traces of forgotten text may be in the file",
+            "erasures are not complete: traces of forgotten text may be in the file",
             remedy,
         )
     else:

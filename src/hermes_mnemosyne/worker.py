@@ -28,6 +28,7 @@ class Worker:
         self.renew()
 
     def renew(self) -> None:
+        """Begin without a thread, as in a forked child."""
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._stop = threading.Event()
@@ -51,7 +52,7 @@ class Worker:
             self._wanted.clear()
             try:
                 done = self._job()
-            except Exception:  # the worker's loop must outlive any fault of one job
+            except Exception:  # noqa: BLE001 - the worker's loop must outlive any fault of one job
                 self.failures += 1
                 done = False
                 _log.exception("%s: a job failed; it is tried again", self._name)

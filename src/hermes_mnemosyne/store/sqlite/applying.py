@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.operations import (
     AddEntry,
     CaptureTurns,
@@ -20,10 +20,10 @@ from hermes_mnemosyne.store.operations import (
     Retire,
     Undo,
 )
-from hermes_mnemosyne.store.protocol import Analyser, ContentKey
+from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.sqlite import entries, forgetting, merging, mirroring, turns
 from hermes_mnemosyne.store.sqlite.connections import Connections
-from hermes_mnemosyne.store.sqlite.transaction import REJECTIONS, Rejected, Transaction
+from hermes_mnemosyne.store.sqlite.transaction import REJECTIONS, Rejected, Tools, Transaction
 
 _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
     AddEntry: entries.add,
@@ -79,36 +79,22 @@ class Prepared:
 class _Undone(Exception):
     """Rolls back the transaction of a single operation that was rejected."""
 
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.error)
+        self.outcome = outcome
 
-def apply(
-    connections: Connections,
-    ops: Sequence[Operation],
-    analyser: Analyser,
-    key: ContentKey,
-    clock: HybridClock,
-    scopes: dict[tuple[str, str], int],
-    *,
-    wait: float,
-) -> list[Outcome]:
-    """Apply operations in order in one write transaction and return their outcomes.
 
-    `scopes` are the numbers of themes and subjects known so far; new ones are added once they are committed.
-    """
-    prepared = Prepared(analyser, ops)
-    outcomes: list[Outcome] = []
+def apply(connections: Connections, ops: Sequence[Operation], tools: Tools, *, wait: float) -> list[Outcome]:
+    """Apply operations in order in one write transaction and return their outcomes."""
+    prepared = replace(tools, analyser=Prepared(tools.analyser, ops))
     try:
         with connections.writing(wait) as db:
-            tx = Transaction(db, prepared, key, clock, scopes)
-            if len(ops) == 1:
-                outcomes.append(_alone(tx, ops[0]))
-                if outcomes[0].status == "failed":
-                    raise _Undone
-            else:
-                outcomes += [_isolated(tx, op) for op in ops]
+            tx = Transaction(db, prepared)
+            outcomes = [_alone(tx, ops[0])] if len(ops) == 1 else [_isolated(tx, op) for op in ops]
             tx.finish()
-    except _Undone:
-        return outcomes
-    scopes.update(tx.scopes)
+    except _Undone as undone:
+        return [undone.outcome]
+    tools.scopes.update(tx.scopes)
     return outcomes
 
 
@@ -128,10 +114,11 @@ def _failed(op: Operation, error: Exception) -> Outcome:
 
 
 def _alone(tx: Transaction, op: Operation) -> Outcome:
+    """Run the only operation of a transaction, which needs no savepoint: a rejected one takes the transaction with it."""
     try:
         return _run(tx, op)
     except REJECTIONS as error:
-        return _failed(op, error)
+        raise _Undone(_failed(op, error)) from error
 
 
 def _isolated(tx: Transaction, op: Operation) -> Outcome:

@@ -224,9 +224,7 @@ def change(tx: Transaction, op: Operation, row: Live, new: Entry, clock: str, ac
     new = replace(new, updated_at=op.at, clock=clock)
     tx.record(action, old, clock=clock, at=op.at)
     scope = tx.scope(old.theme, old.subject)
-    twin = tx.db.execute(
-        tx.sql["entry_by_hash"], (scope, new.target, bytes.fromhex(content_hash(new.content)))
-    ).fetchone()
+    twin = tx.db.execute(tx.sql["entry_by_hash"], (scope, new.target, bytes.fromhex(content_hash(new.content)))).fetchone()
     if twin and twin[0] != old.uid:
         found = tx.live_entry(twin[0])
         assert found is not None

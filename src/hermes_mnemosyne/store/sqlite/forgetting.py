@@ -77,9 +77,7 @@ def _entry_macs(tx: Transaction, theme: str, subject: str, digests: set[bytes]) 
     return [mac for mac in made if mac is not None]
 
 
-def _turn_macs(
-    tx: Transaction, theme: str, subject: str, capture: tuple[str, str] | None, digests: set[bytes]
-) -> list[str]:
+def _turn_macs(tx: Transaction, theme: str, subject: str, capture: tuple[str, str] | None, digests: set[bytes]) -> list[str]:
     """Return the keyed hashes of capture keys without their occurrence numbers; none without a key."""
     if capture is None:
         return []

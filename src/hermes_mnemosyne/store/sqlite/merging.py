@@ -31,7 +31,7 @@ def merge(tx: Transaction, op: MergeRecord) -> Outcome:
         clock = fields.stamp("clock")
         theme, subject = fields.text("theme", op.theme), fields.text("subject", op.subject)
         if (theme, subject) != (op.theme, op.subject):
-            raise InvalidInput(f"the record belongs to theme {theme}, not {op.theme}")
+            raise Rejected(f"the record belongs to theme {theme}, not {op.theme}")
         tx.tally.clock = max(tx.tally.clock, clock)
         return _HANDLERS[kind](tx, op, {"theme": theme, "subject": subject, **op.record})
     except InvalidInput as error:
@@ -204,9 +204,7 @@ def _history(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Out
     grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
     if grave is not None and grave[4] == "forgotten":
         return _refused(tx, op, uid)
-    if isinstance(value, Entry) and is_kept_out(
-        tx, op, value.target, content_hash(value.content), clock=clock, explicit=True
-    ):
+    if isinstance(value, Entry) and is_kept_out(tx, op, value.target, content_hash(value.content), clock=clock, explicit=True):
         return _refused(tx, op, uid)
     before_it = tx.db.execute(tx.sql["changes"]).fetchone()[0]
     tx.record(action, value, clock=clock, at=at)

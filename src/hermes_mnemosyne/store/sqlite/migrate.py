@@ -69,7 +69,9 @@ def verify(db: sqlite3.Connection) -> None:
                 "upgrade hermes-mnemosyne"
             )
         if number in ours and ours[number][1] != checksum:
-            raise SchemaMismatch(f"migration {name} of the file differs from the one of this release: install an official release")
+            raise SchemaMismatch(
+                f"migration {name} of the file differs from the one of this release: install an official release"
+            )
 
 
 def migrate(db: sqlite3.Connection) -> list[str]:

@@ -255,9 +255,7 @@ class TermCounts:
         return count < _SMALL_COUNT or rows <= _EXACT_ROWS or abs(rows - rows_then) * 20 > rows
 
     @staticmethod
-    def _count(
-        db: sqlite3.Connection, term: str, ranges: list[tuple[int, int]], places: str | None, ceiling: int
-    ) -> int:
+    def _count(db: sqlite3.Connection, term: str, ranges: list[tuple[int, int]], places: str | None, ceiling: int) -> int:
         sql = statements("search")
         match = f'body : "{term}"'
         if len(ranges) > _MOST_RANGES:

@@ -6,7 +6,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-
 # Not importlib.resources, which costs a command more to import than opening the store.
 _HERE = Path(__file__).parent
 

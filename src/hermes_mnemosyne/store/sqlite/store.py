@@ -36,6 +36,7 @@ from hermes_mnemosyne.store.sqlite.errors import translated
 from hermes_mnemosyne.store.sqlite.loading import load
 from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
 from hermes_mnemosyne.store.sqlite.sql import statements
+from hermes_mnemosyne.store.sqlite.transaction import Tools
 from hermes_mnemosyne.values import Change, Entry, Turn
 
 _OPEN_WAIT = 5.0
@@ -62,15 +63,13 @@ class SqliteStore:
         """
         self.path = Path(path).absolute()
         self._analyser = analyser
-        self._key = key
         self._connections = Connections(self.path, durability=durability, readers=readers)
         self._counts = search.TermCounts()
         self._prepare(wait)
         with self._connections.reading() as db:
             self._replica: str = db.execute(statements("read")["meta"], ("replica",)).fetchone()[0]
             self._old_index = db.execute(statements("read")["meta"], ("analyser",)).fetchone()[0] != str(analyser.version)
-        self._clock = HybridClock(self._replica)
-        self._scopes: dict[tuple[str, str], int] = {}
+        self._tools = Tools(analyser, key, HybridClock(self._replica))
 
     # -- opening -----------------------------------------------------------------------------------------------------------------
 
@@ -113,9 +112,7 @@ class SqliteStore:
                 else:
                     raise
         if foreign:
-            raise ForeignFile(
-                f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db"
-            )
+            raise ForeignFile(f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db")
 
     def _use_log(self, wait: float) -> None:
         """Switch to the write-ahead log; SQLite does not wait for a lock there, so several first openers take turns."""
@@ -144,7 +141,7 @@ class SqliteStore:
 
     def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
         """Apply operations in order in one transaction; see `Store.apply`."""
-        return apply(self._connections, ops, self._analyser, self._key, self._clock, self._scopes, wait=wait)
+        return apply(self._connections, ops, self._tools, wait=wait)
 
     def last_clock(self) -> str:
         """Return the greatest edit clock that the store holds."""
@@ -312,9 +309,7 @@ class SqliteStore:
         until = time.monotonic() + seconds
         done = upkeep.erase(self._connections, until=until)
         if self._old_index:
-            _, finished = upkeep.reindex(
-                self._connections, self._analyser, self._key, self._clock, only_old=True, until=until
-            )
+            _, finished = upkeep.reindex(self._connections, self._tools, only_old=True, until=until)
             self._old_index = not finished
             done = done and finished
         return done
@@ -331,7 +326,7 @@ class SqliteStore:
         with self._connections.writing(_OPEN_WAIT) as db:
             db.execute(statements("upkeep")["rebuild_tokens"])
             db.execute(statements("upkeep")["recount"])
-        done, _ = upkeep.reindex(self._connections, self._analyser, self._key, self._clock, only_old=False)
+        done, _ = upkeep.reindex(self._connections, self._tools, only_old=False)
         return done
 
     def check(self) -> list[str]:
@@ -363,7 +358,8 @@ class SqliteStore:
             schema = [row[0] for row in db.execute("SELECT name FROM migrations ORDER BY number")]
             metas = {key: db.execute(sql["meta"], (key,)).fetchone() for key in ("erasures_pending", "refused")}
             models = [
-                {"model": name, "dimension": dimension, "vectors": count} for name, dimension, count in db.execute(sql["vector_figures"])
+                {"model": name, "dimension": dimension, "vectors": count}
+                for name, dimension, count in db.execute(sql["vector_figures"])
             ]
         return {
             **figures,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hermes_mnemosyne._errors import SchemaMismatch
@@ -39,6 +38,16 @@ REJECTIONS = (Rejected, sqlite3.IntegrityError, KeyError, TypeError, ValueError)
 
 
 @dataclass
+class Tools:
+    """What the write transactions of one store share; `scopes` are the numbers of themes and subjects known so far."""
+
+    analyser: Analyser
+    key: ContentKey
+    clock: HybridClock
+    scopes: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass
 class Live:
     """A live row as found: its number, value and the bytes of its content hash."""
 
@@ -67,30 +76,23 @@ class Tally:
 class Transaction:
     """The state of one open write transaction. Operations are functions over it, in the modules beside this one."""
 
-    def __init__(
-        self,
-        db: sqlite3.Connection,
-        analyser: Analyser,
-        key: ContentKey,
-        clock: HybridClock,
-        scopes: Mapping[tuple[str, str], int] | None = None,
-    ) -> None:
-        """Begin with the store's last change number and clock; `scopes` are those known from earlier transactions.
+    def __init__(self, db: sqlite3.Connection, tools: Tools) -> None:
+        """Begin with the store's last change number and clock.
 
         Raises SchemaMismatch when a newer release has changed the schema meanwhile.
         """
         self.db = db
         self.sql = statements("write")
-        self.analyser = analyser
-        self.key = key
-        self.clock = clock
+        self.analyser = tools.analyser
+        self.key = tools.key
+        self.clock = tools.clock
         seq, last, oldest_writer = db.execute(self.sql["sequence"]).fetchone()
         if oldest_writer > known():
             raise SchemaMismatch("a newer release has changed the schema: restart this process with it")
         self._start = (seq, last)
         self.tally = Tally(seq, last)
-        self.scopes = dict(scopes or {})
-        clock.observe(last)
+        self.scopes = dict(tools.scopes)
+        self.clock.observe(last)
 
     # -- numbers and clocks ------------------------------------------------------------------------------------------------------
 
@@ -209,9 +211,7 @@ class Transaction:
         """Keep a copy of a row as it is before a change."""
         scope = self.scope(value.theme, value.subject)
         digest = bytes.fromhex(content_hash(value.content))
-        self.db.execute(
-            self.sql["insert_history"], (value.uid, scope, action, at, clock, digest, dumps(snapshot(value)))
-        )
+        self.db.execute(self.sql["insert_history"], (value.uid, scope, action, at, clock, digest, dumps(snapshot(value))))
 
     def remove_live(self, row: Live) -> None:
         """Delete a live row with its tokens and vectors; neighbours of a turn lose its words."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 
 from hermes_mnemosyne._errors import StoreBusy, StoreCorrupt, StoreError
-from hermes_mnemosyne.clock import HybridClock
-from hermes_mnemosyne.store.protocol import Analyser, ContentKey
+from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.sqlite.connections import Connections
 from hermes_mnemosyne.store.sqlite.rows import TURN, shelf_of
 from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.sqlite.transaction import Transaction
+from hermes_mnemosyne.store.sqlite.transaction import Tools, Transaction
 
 _PAGES = 200
 _BATCH = 200
@@ -66,11 +65,10 @@ def _emptied_log(connections: Connections) -> bool:
     return not busy
 
 
-def reindex(
-    connections: Connections, analyser: Analyser, key: ContentKey, clock: HybridClock, *, only_old: bool, until: float | None = None
-) -> tuple[int, bool]:
+def reindex(connections: Connections, tools: Tools, *, only_old: bool, until: float | None = None) -> tuple[int, bool]:
     """Write the tokens of rows anew, those of older analysers or all; return how many and whether all are done."""
     sql = statements("upkeep")
+    analyser = tools.analyser
     done, after = 0, -(2**63)
     while until is None or time.monotonic() <= until:
         with connections.reading() as db:
@@ -80,7 +78,7 @@ def reindex(
             _settle(connections, analyser)
             return done, True
         with connections.writing(5.0) as db:
-            tx = Transaction(db, analyser, key, clock)
+            tx = Transaction(db, tools)
             for row in rows:
                 _index_row(tx, row)
             for row in _with_neighbours(tx, rows):
