@@ -153,9 +153,13 @@ class Corpus:
             yield self.row(number, f"theme-{theme:03d}")
 
     def short(self, count: int) -> list[str]:
-        """Return `count` distinct texts of 40 to 300 bytes, none of them a row of the corpus."""
-        rngs = (self._rng("short", number) for number in range(count))
-        return [f"{self._latin(rng, int(rng.triangular(40, 280, 90)), [])} #{number}" for number, rng in enumerate(rngs)]
+        """Return `count` distinct texts of a sentence or two, 40 to 370 bytes, none of them a row of the corpus."""
+        texts: dict[str, None] = {}
+        numbers = itertools.count()
+        while len(texts) < count:
+            rng = self._rng("short", next(numbers))
+            texts[self._latin(rng, int(rng.triangular(40, 250, 90)), [])] = None
+        return list(texts)
 
     def sized(self, count: int, size: int) -> list[str]:
         """Return `count` distinct texts of about `size` bytes."""

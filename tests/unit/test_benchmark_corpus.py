@@ -62,6 +62,14 @@ def test_long_documents_are_there() -> None:
     assert max(len(row.text.encode()) for row in Corpus(2_000, seed=7).main()) > 8_000
 
 
+def test_short_and_sized_texts_are_distinct_and_of_their_size(corpus: Corpus) -> None:
+    short, sized = corpus.short(500), corpus.sized(20, 14_000)
+    assert len(set(short)) == 500
+    assert all(MIN_BYTES <= len(text.encode()) < 400 for text in short)
+    assert len(set(sized)) == 20
+    assert all(13_000 < len(text.encode()) <= MAX_BYTES for text in sized)
+
+
 def test_small_themes_are_skewed_and_apart_from_the_big_one() -> None:
     themes = Counter(row.theme for row in Corpus(6_000, seed=7).others())
     assert sum(themes.values()) == 3_000
