@@ -219,6 +219,18 @@ def test_the_helper_of_a_call_sees_the_callers_context() -> None:
     assert boundary.within(30, profile.get) == "work"
 
 
+@pytest.mark.parametrize("content", [b"no database at all" * 500, b"SQLite format 3\0" + b"\0" * 4000])
+def test_a_file_that_is_not_ours_is_left_alone_and_named(hermes: HermesHome, content: bytes) -> None:
+    hermes.store.parent.mkdir(parents=True)
+    hermes.store.write_bytes(content)
+    provider = hermes.start()
+    for name in ("sync_turn", "on_memory_write", "on_session_end", "prefetch"):
+        HOOKS[name](provider)
+    assert str(hermes.store) in provider.system_prompt_block()
+    assert str(hermes.store) in answer_of(provider, "recall_memory", query="boat")["error"]
+    assert hermes.store.read_bytes() == content
+
+
 # -- nothing stays ---------------------------------------------------------------------------------------------------------------
 
 

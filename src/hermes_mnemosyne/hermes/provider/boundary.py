@@ -136,11 +136,12 @@ def _see_through(helper: threading.Thread) -> None:
 
 
 def finish(seconds: float) -> bool:
-    """Wait for late work that is to be done to the end; tell whether none is left."""
+    """Wait for late work that is to be done to the end, for each of it once; tell whether it was done."""
     deadline = time.monotonic() + seconds
     process = _current()
     with process.lock:
-        late = set(process.late)
+        # A host that ends many providers must not wait for the same hanging disk with every one of them.
+        late, process.late = process.late, set()
     for helper in late:
         helper.join(max(deadline - time.monotonic(), 0.0))
     return not any(helper.is_alive() for helper in late)

@@ -18,6 +18,7 @@ from hermes_mnemosyne.paths import SETTINGS_NAME
 from hermes_mnemosyne.store.protocol import Counts
 
 STATUS_SECONDS = 2.0
+_HEADING = "# Mnemosyne memory"
 _IDENTITY_KEYS = ("db", "data_dir", "allowed_themes", "identity_aliases", "bench_mode", "readable_themes", "write_contexts")
 
 
@@ -103,20 +104,26 @@ def _figures(file: Path, settings: table.Settings) -> dict[str, Any]:
     return lines
 
 
-def prompt_block(*, theme: str, counts: Counts | None, keyless: bool = False) -> str:
-    """Return the text for the system prompt: whose memory this is, how much it holds, and how to recall."""
-    if keyless:
-        held = "Nothing can be recalled here: the key that tells contacts apart is missing or another one. New turns wait until it is back."
-    elif counts is None:
+def prompt_block(theme: str, counts: Counts | None) -> str:
+    """Return the text for the system prompt: whose memory this is, how much it holds (None: not known), and how to recall."""
+    if counts is None:
         held = "How many memories it holds is unknown at the moment."
     else:
         held = f"It holds {counts.entries} memories and {counts.turns} messages of earlier conversations."
     return (
-        f"# Mnemosyne memory\nYour durable memory is the theme `{theme}`. {held} What is relevant to a message is recalled before it. "
+        f"{_HEADING}\nYour durable memory is the theme `{theme}`. {held} What is relevant to a message is recalled before it. "
         "To look further, call recall_memory (facts, preferences, notes) or recall_conversation (what was said earlier)."
+    )
+
+
+def keyless_block(theme: str) -> str:
+    """Return the text for the system prompt while the contact of a shared theme cannot be told."""
+    return (
+        f"{_HEADING}\nNothing can be recalled from the theme `{theme}` here: the key that tells its contacts apart is missing or "
+        "another one. What is said is kept until it is back."
     )
 
 
 def trouble_block(reason: str) -> str:
     """Return the text for the system prompt while the store cannot be used."""
-    return f"# Mnemosyne memory\nYour durable memory cannot be used at the moment: {reason}" if reason else ""
+    return f"{_HEADING}\nYour durable memory cannot be used at the moment: {reason}" if reason else ""

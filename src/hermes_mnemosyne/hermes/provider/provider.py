@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hermes_mnemosyne._errors import MnemosyneError
+from hermes_mnemosyne._errors import MnemosyneError, StoreBusy, StoreError
 from hermes_mnemosyne.capture import completed_turn, is_trivial, transcript_texts
 from hermes_mnemosyne.hermes.provider import capturing, config, host, mirroring, tools, waiting
 from hermes_mnemosyne.hermes.provider.boundary import FINISH_SECONDS, Overdue, count, finish, hook, log, within
@@ -188,16 +188,19 @@ class MnemosyneProvider(host.Base):
         session = self._view()
         if session is None:
             return config.trouble_block(self._trouble)
-        counts = None
-        if session.keyless and self._trouble:
-            return config.trouble_block(self._trouble)
-        if not session.keyless:
-            try:
-                counts = within(max(START_SECONDS - (time.monotonic() - started), 0.0), session.memory.counts)
-            except MnemosyneError as error:
-                count("system_prompt_block")
-                log.warning("the number of memories is not known: %s", error)
-        return config.prompt_block(theme=session.memory.theme, counts=counts, keyless=session.keyless)
+        if session.keyless:
+            return config.trouble_block(self._trouble) if self._trouble else config.keyless_block(session.memory.theme)
+        try:
+            counts = within(max(START_SECONDS - (time.monotonic() - started), 0.0), session.memory.counts)
+        except (StoreBusy, Overdue) as error:
+            count("system_prompt_block")
+            log.warning("the number of memories is not known: %s", error)
+            counts = None
+        except StoreError as error:
+            count("system_prompt_block")
+            log.warning("the store cannot be used: %s", error)
+            return config.trouble_block(str(error))
+        return config.prompt_block(session.memory.theme, counts)
 
     @hook(_nothing)
     def on_turn_start(self, turn_number: int = 0, message: Any = "", **_kwargs: Any) -> None:  # noqa: ARG002 - the host's signature
@@ -357,7 +360,12 @@ class MnemosyneProvider(host.Base):
 
     def _hand_over(self, session: Session, parent: str, session_id: str) -> None:
         """Mark as standing in the prompt of a branch what stands in the prompt of its parent."""
-        uids = tuple(sorted(within(START_SECONDS, lambda: session.memory.injected(session.own_marks(parent)))))
+        try:
+            uids = tuple(sorted(within(START_SECONDS, lambda: session.memory.injected(session.own_marks(parent)))))
+        except StoreError as error:
+            count("lineage")
+            log.warning("it is not known what stands in the prompt of the branch: %s", error)
+            return
         if uids:
             capturing.submitted(session, [session.memory.make(MarkInjected, session_id=session.own_marks(session_id), uids=uids)])
 
