@@ -35,19 +35,31 @@ def read_mapping(path: Path) -> dict[str, Any] | None:
 # A host starts a provider per request, and a large file takes the pure-Python parser a long time.
 @lru_cache(maxsize=8)
 def _parsed(path: Path, _modified: int, _size: int, _inode: int) -> dict[str, Any]:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = _decoded(path, path.read_bytes())
-    try:
-        data = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders; the C one is quicker where it was built
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is no valid YAML: {_place(error)}") from error
+    data = _loaded(path, _decoded(path, path.read_bytes()))
     if data is None:
         return {}
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold `key: value` lines, not a {type(data).__name__}")
     return {str(key): value for key, value in data.items()}
+
+
+def _loaded(path: Path, text: str) -> Any:
+    """Return what a YAML text holds: by PyYAML, or by ruamel.yaml where a host brings only that."""
+    try:
+        import yaml
+    except ImportError:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        try:
+            return YAML(typ="safe", pure=True).load(text)
+        except (YAMLError, ValueError, RecursionError) as error:
+            raise ConfigError(f"{path} is no valid YAML: {_place(error)}") from error
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders; the C one is quicker where it was built
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is no valid YAML: {_place(error)}") from error
 
 
 def _decoded(path: Path, raw: bytes) -> str:

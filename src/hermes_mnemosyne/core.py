@@ -18,7 +18,7 @@ from typing import Any
 
 from hermes_mnemosyne import forks
 from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreCorrupt, StoreFull, StoreUnavailable
-from hermes_mnemosyne.cancelling import eraser
+from hermes_mnemosyne.cancelling import eraser, forgotten
 from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.keys import SubjectKey
 from hermes_mnemosyne.pending import overlay_of
@@ -31,7 +31,6 @@ from hermes_mnemosyne.spool import DrainReport, Spool
 from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
 from hermes_mnemosyne.store.protocol import Reach
 from hermes_mnemosyne.store.sqlite.store import SqliteStore
-from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.worker import Worker
 
 _log = logging.getLogger(__name__)
@@ -56,6 +55,8 @@ class Engine:
         self.spool = Spool(
             path.with_name(f"{path.stem}.spool.db"), max_bytes=settings.spool_max_bytes, durability=settings.durability
         )
+        # Writes of contacts who cannot be told apart without the key; see hermes/provider/waiting.
+        self.waiting = Spool(path.with_name(f"{path.stem}.waiting.db"), max_bytes=settings.spool_max_bytes)
         self.analyser = TextAnalyser()
         self.counters: Counter[str] = Counter()
         self._create = create
@@ -153,7 +154,7 @@ class Engine:
 
     def _submit_hook(self, ops: Sequence[Operation]) -> list[Outcome]:
         until = time.monotonic() + HOOK_WAIT
-        if self.spool.is_empty(wait=HOOK_WAIT):
+        if self._spool_is_empty(HOOK_WAIT):
             try:
                 store = self._store or self._open(HOOK_WAIT)
                 outcomes = store.apply(ops, wait=max(0.0, until - time.monotonic()))
@@ -168,6 +169,13 @@ class Engine:
                 self._count(outcomes)
                 return outcomes
         return self._enqueue(ops, wait=_HOOK_APPEND_WAIT)
+
+    def _spool_is_empty(self, wait: float) -> bool:
+        """Tell whether nothing waits; a spool that is busy is being written."""
+        try:
+            return self.spool.is_empty(wait=wait)
+        except StoreBusy:
+            return False
 
     def _enqueue(self, ops: Sequence[Operation], *, wait: float = _APPEND_WAIT) -> list[Outcome]:
         try:
@@ -187,18 +195,17 @@ class Engine:
 
     def _cancel_queued(self, ops: Sequence[Operation]) -> None:
         """Take forgotten texts out of the spool before the store forgets them, so that no drain can bring them back."""
-        if self.spool.is_empty() and not self.spool.quarantined():
+        spools = [spool for spool in (self.spool, self.waiting) if not spool.is_empty() or spool.quarantined()]
+        if not spools:
             return
         everything = Reach(None, None)
         for op in ops:
             if isinstance(op, Forget):
-                row = self.store.read(op.uid, everything)
-                texts = [str(change.before.get("content", "")) for change in self.store.history(op.uid, everything)]
-                if row is not None:
-                    texts.append(row.content)
-                uids = frozenset({op.uid, *([row.uid] if row else [])})
-                digests = frozenset(content_hash(text) for text in texts if text)
-                self.spool.cancel(eraser(op.theme, op.subject, uids, digests))
+                row, changes = self.store.read(op.uid, everything), self.store.history(op.uid, everything)
+                if gone := forgotten(op.uid, row, changes):
+                    for spool in spools:
+                        # Whose the waiting writes are nobody knows yet.
+                        spool.cancel(eraser(gone, every_subject=spool is self.waiting))
 
     # -- draining ----------------------------------------------------------------------------------------------------------------
 
@@ -209,13 +216,16 @@ class Engine:
         self.counters["quarantined"] += report.quarantined
         return report
 
-    def overlay(self, reach: Reach) -> Overlay:
-        """Return what a recall must see of the spool, after an attempt to drain it."""
-        if self.spool.is_empty():
-            return Overlay()
-        self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
-        ops = self.spool.pending(limit=_OVERLAID)
-        return overlay_of(ops, self.store, reach) if ops else Overlay()
+    def overlay(self, reach: Reach) -> tuple[Overlay, bool]:
+        """Return what a recall must see of the spool, after an attempt to drain it, and whether that is all of it."""
+        try:
+            if self.spool.is_empty(wait=_DRAIN_WAIT):
+                return Overlay(), True
+            self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
+            ops = self.spool.pending(limit=_OVERLAID, wait=_DRAIN_WAIT)
+        except StoreBusy:
+            return Overlay(), False
+        return (overlay_of(ops, self.store, reach) if ops else Overlay()), len(ops) < _OVERLAID
 
     # -- background --------------------------------------------------------------------------------------------------------------
 
@@ -288,3 +298,4 @@ class Engine:
                 _log.warning("left for the next start: %s", error)
             self._store.close()
         self.spool.close()
+        self.waiting.close()

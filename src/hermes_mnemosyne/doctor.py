@@ -176,6 +176,10 @@ def _subject_key(memory: Memory) -> Iterator[Check]:
 def _spool(memory: Memory) -> Iterator[Check]:
     figures = memory.engine.spool.status()
     sound = True
+    if held := memory.engine.waiting.status()["count"]:
+        sound = False
+        detail = f"{held} writes of contacts wait until the subject key is back"
+        yield Check("spool", "warn", detail, f"copy the key of this store to {memory.engine.key.path}")
     if figures["count"]:
         sound = False
         detail = f"{figures['count']} writes wait for the store, the oldest for {figures['oldest_age']}"
@@ -199,8 +203,8 @@ def _spool(memory: Memory) -> Iterator[Check]:
 
 def _modes(memory: Memory) -> Iterator[Check]:
     files = [memory.path.with_name(memory.path.name + suffix) for suffix in ("", "-wal", "-shm")]
-    spool = memory.engine.spool.path
-    files += [spool.with_name(spool.name + suffix) for suffix in ("", "-wal", "-shm")]
+    for spool in (memory.engine.spool.path, memory.engine.waiting.path):
+        files += [spool.with_name(spool.name + suffix) for suffix in ("", "-wal", "-shm")]
     problems = [problem for path in (memory.path.parent, *files) for problem in paths.mode_problems(path)]
     for problem in problems:
         detail, _, remedy = problem.partition(": ")

@@ -235,10 +235,10 @@ class Memory:
         if asked.limit < 0 or (asked.budget_chars or 0) < 0 or (asked.budget_tokens or 0) < 0:
             raise InvalidInput("limit and budgets must not be negative")
         where = self._filter(asked)
-        started = self.engine.overlay(self.reach)
-        result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=started)
+        overlay, complete = self.engine.overlay(self.reach)
+        result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=overlay)
         self.engine.counters["recalls"] += 1
-        return result
+        return result if complete else replace(result, degraded=(*result.degraded, "spool"))
 
     def get(self, uid: str) -> Entry | Turn:
         """Return a live row by its uid or an alias of it. Raises NotFound, also for rows out of reach."""
@@ -283,6 +283,7 @@ class Memory:
             },
             "store": store.stats(),
             "spool": spool,
+            "waiting": self.engine.waiting.status()["count"],
             "process": self.engine.figures(),
             "search": {"lexical": "on", "vector": "off: no embedder is configured"},
         }

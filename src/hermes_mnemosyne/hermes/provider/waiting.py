@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hermes_mnemosyne import identity, mirror
 from hermes_mnemosyne._errors import StoreError, StoreUnavailable
 from hermes_mnemosyne.paths import secure_directory
-from hermes_mnemosyne.spool import DrainReport, Spool
+from hermes_mnemosyne.spool import DrainReport
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, MirrorChange, Operation, Outcome
 from hermes_mnemosyne.values import Origin, Target
 
@@ -58,10 +58,6 @@ def must_wait(op: Operation) -> bool:
     return isinstance(op, MirrorChange) and op.origin.place.startswith(_TO_COME)
 
 
-def _file(engine: Engine) -> Path:
-    return engine.path.with_name(f"{engine.path.stem}.waiting.db")
-
-
 def keep(engine: Engine, ops: Sequence[Operation], given: Mapping[str, str]) -> list[Outcome]:
     """Accept writes durably together with what the host said of the contact.
 
@@ -71,25 +67,14 @@ def keep(engine: Engine, ops: Sequence[Operation], given: Mapping[str, str]) -> 
     # What stands in a prompt matters now or never.
     kept = [replace(op, subject=contact) for op in ops if not isinstance(op, MarkInjected)]
     secure_directory(engine.path.parent)
-    spool = Spool(_file(engine), max_bytes=engine.settings.spool_max_bytes)
-    try:
-        spool.append(kept)
-    finally:
-        spool.close()
+    engine.waiting.append(kept)
     return [Outcome(op_id=op.op_id, status="queued") for op in ops]
 
 
 def held(engine: Engine) -> int:
     """Return how many writes wait for the key. Raises StoreBusy, StoreUnavailable."""
-    file = _file(engine)
-    if not file.exists():
-        return 0
-    spool = Spool(file, max_bytes=engine.settings.spool_max_bytes)
-    try:
-        status = spool.status()
-        return int(status["count"]) + int(status["quarantined"])
-    finally:
-        spool.close()
+    status = engine.waiting.status()
+    return int(status["count"]) + int(status["quarantined"])
 
 
 def release(engine: Engine) -> DrainReport:
@@ -97,8 +82,7 @@ def release(engine: Engine) -> DrainReport:
 
     Raises StoreBusy, StoreFull, StoreUnavailable.
     """
-    file = _file(engine)
-    if not file.exists():
+    if engine.waiting.is_empty():
         return DrainReport()
     key = StoreKey(engine)
 
@@ -112,11 +96,7 @@ def release(engine: Engine) -> DrainReport:
             for op in ops
         ]
 
-    spool = Spool(file, max_bytes=engine.settings.spool_max_bytes)
-    try:
-        return spool.drain(apply, until=time.monotonic() + RELEASE_SECONDS)
-    finally:
-        spool.close()
+    return engine.waiting.drain(apply, until=time.monotonic() + RELEASE_SECONDS)
 
 
 def _known(op: Operation, key: StoreKey) -> Operation | None:
