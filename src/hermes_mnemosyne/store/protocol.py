@@ -134,6 +134,14 @@ class Neighbours:
     next: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a waiting operation would do now: uids of texts that would be `new` rows, and of rows that would be `gone`."""
+
+    new: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+
 class Store(Protocol):
     """One database of memories."""
 
@@ -149,6 +157,14 @@ class Store(Protocol):
 
         An operation that fails for a reason of its own gets an outcome `failed` and leaves no trace; the others stand.
         `wait` is in seconds. Raises StoreBusy, StoreFull, StoreUnavailable, StoreCorrupt: then nothing was written.
+        """
+        ...
+
+    def preview(self, op: Operation) -> Preview:
+        """Tell what an addition, a capture or a mirrored write would do, without doing it: for a recall before it is applied.
+
+        A text is not new when a live row holds it or a tombstone keeps it out. A row is gone when the host's file was all that
+        had written it, also where it would live on with another text.
         """
         ...
 

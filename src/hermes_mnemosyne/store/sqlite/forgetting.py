@@ -5,7 +5,7 @@ from __future__ import annotations
 from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
 from hermes_mnemosyne.store.sqlite.entries import own, own_grave, release_superseded
 from hermes_mnemosyne.store.sqlite.transaction import Transaction
-from hermes_mnemosyne.store.sqlite.turns import capture_mac
+from hermes_mnemosyne.store.sqlite.turns import Session, capture_mac
 from hermes_mnemosyne.values import TARGETS, Turn
 
 
@@ -31,11 +31,11 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
         digests.add(row.hash)
         theme, subject, kind, visibility = row.value.theme, row.value.subject, row.value.kind, row.value.visibility
         occurrence = row.value.occurrence if isinstance(row.value, Turn) else 0
-        capture = (row.value.session_id, row.value.role) if isinstance(row.value, Turn) else None
+        capture = (row.session, row.value.role) if isinstance(row.value, Turn) else None
     else:
         _, theme, subject, kind, _, visibility, *_ = grave
         occurrence = grave[11] or 0
-        capture = (_session_name(tx, grave[8]), grave[9]) if grave[8] is not None else None
+        capture = (grave[8], grave[9]) if grave[8] is not None else None
     scope = tx.scope(theme, subject)
     if row is not None:
         release_superseded(tx, uid, clock=clock, at=op.at)
@@ -47,7 +47,7 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
             tx.db.execute(tx.sql["delete_history_with_text"], (scope, digest))
         macs = _entry_macs(tx, theme, subject, digests)
     else:
-        macs = _turn_macs(tx, theme, subject, capture, digests)
+        macs = _turn_macs(tx, (theme, subject), capture, digests)
     for name in sorted(names):
         tx.db.execute(tx.sql["delete_history"], (name,))
         tx.db.execute(tx.sql["delete_injected"], (name,))
@@ -77,15 +77,12 @@ def _entry_macs(tx: Transaction, theme: str, subject: str, digests: set[bytes]) 
     return [mac for mac in made if mac is not None]
 
 
-def _turn_macs(tx: Transaction, theme: str, subject: str, capture: tuple[str, str] | None, digests: set[bytes]) -> list[str]:
-    """Return the keyed hashes of capture keys without their occurrence numbers; none without a key."""
+def _turn_macs(tx: Transaction, place: tuple[str, str], capture: tuple[int, str] | None, digests: set[bytes]) -> list[str]:
+    """Return the keyed hashes of capture keys (session number and role) without their occurrences; none without a key."""
     if capture is None:
         return []
-    session_id, role = capture
-    made = [capture_mac(tx, theme, subject, session_id, role, digest.hex()) for digest in digests]
+    number, role = capture
+    name: str = tx.db.execute(tx.sql["session_name"], (number,)).fetchone()[0]
+    session = Session(tx.scope(*place), number, *place, name)
+    made = [capture_mac(tx.key, session, role, digest.hex()) for digest in digests]
     return [mac for mac in made if mac is not None]
-
-
-def _session_name(tx: Transaction, session: int) -> str:
-    name: str = tx.db.execute(tx.sql["session_name"], (session,)).fetchone()[0]
-    return name

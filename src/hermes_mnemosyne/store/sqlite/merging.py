@@ -16,7 +16,7 @@ from hermes_mnemosyne.store.records import TYPES, Fields, entry_of, turn_of
 from hermes_mnemosyne.store.sqlite.entries import insert, is_kept_out, link, release_superseded, retire_row, save
 from hermes_mnemosyne.store.sqlite.forgetting import erase
 from hermes_mnemosyne.store.sqlite.transaction import Live, Rejected, Transaction
-from hermes_mnemosyne.store.sqlite.turns import capture_mac, restore_turn
+from hermes_mnemosyne.store.sqlite.turns import Session, capture_mac, restore_turn
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import ROLES, VISIBILITIES, Entry, Turn
 
@@ -56,8 +56,10 @@ def _buried(tx: Transaction, op: MergeRecord, uid: str, clock: str) -> Outcome |
     return None
 
 
-def _has_gone(tx: Transaction, uid: str) -> bool:
-    return tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone() is not None
+def _state(tx: Transaction, uid: str) -> str:
+    """Return `retired` or `forgotten` for a row with a tombstone, else an empty text."""
+    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    return grave[4] if grave else ""
 
 
 def _keep_loser(tx: Transaction, op: MergeRecord, loser: Entry, winner: Entry) -> None:
@@ -89,7 +91,7 @@ def _twin(tx: Transaction, entry: Entry) -> tuple[Live, Entry] | None:
 def _entry(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
     new = entry_of(record, at=op.at)
     new = replace(new, uid=tx.survivor(new.uid))
-    if new.superseded_by and _has_gone(tx, new.superseded_by):
+    if new.superseded_by and _state(tx, new.superseded_by):
         new = replace(new, superseded_by=None)
     if buried := _buried(tx, op, new.uid, new.clock):
         return buried
@@ -153,12 +155,13 @@ def _turn(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcom
         restore_turn(tx, new)
         return Outcome(op_id=op.op_id, uid=new.uid, status="updated", uids=(new.uid,))
     scope = tx.scope(new.theme, new.subject)
+    session = tx.session(scope, new.session_id)
     digest = content_hash(new.content)
     if tx.has_gone(scope, "forgotten"):
-        mac = capture_mac(tx, new.theme, new.subject, new.session_id, new.role, digest)
+        where = Session(scope, session, new.theme, new.subject, new.session_id)
+        mac = capture_mac(tx.key, where, new.role, digest)
         if mac and tx.db.execute(tx.sql["forgotten_occurrence"], (mac, new.occurrence)).fetchone():
             return _refused(tx, op, new.uid)
-    session = tx.session(scope, new.session_id)
     twin = tx.db.execute(tx.sql["turn_by_capture"], (session, new.role, bytes.fromhex(digest), new.occurrence)).fetchone()
     if twin is None:
         restore_turn(tx, new)
@@ -188,8 +191,14 @@ def _alias(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outco
     if row is not None and row.value.uid == uid:
         if row.value.clock > clock:
             return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=_LATER)
-        tx.record("merged", row.value, clock=clock, at=op.at)
-        tx.remove_live(row)
+        if _state(tx, survivor) == "forgotten":
+            erase(tx, op, uid, clock)
+        else:
+            tx.record("merged", row.value, clock=clock, at=op.at)
+            tx.remove_live(row)
+    elif _state(tx, uid) == "forgotten" and _state(tx, survivor) != "forgotten":
+        # The two were one where they were merged, so the forgetting of one is that of the other.
+        _forgotten(tx, op, {**record, "uid": survivor, "kind": "entry", "state": "forgotten", "at": op.at}, survivor)
     link(tx, uid, survivor, op, clock)
     return Outcome(op_id=op.op_id, uid=survivor, status="added", uids=(uid,))
 
@@ -201,8 +210,7 @@ def _history(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Out
     value = turn_of(before, at=at) if "role" in before else entry_of(before, at=at)
     if (value.theme, value.subject) != (op.theme, op.subject):
         raise Rejected(f"the version before belongs to theme {value.theme}, not {op.theme}")
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    if grave is not None and grave[4] == "forgotten":
+    if _state(tx, uid) == "forgotten":
         return _refused(tx, op, uid)
     if isinstance(value, Entry) and is_kept_out(tx, op, value.target, content_hash(value.content), clock=clock, explicit=True):
         return _refused(tx, op, uid)
@@ -242,14 +250,12 @@ def _retired(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: s
 
 
 def _forgotten(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: str) -> Outcome:
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    if grave is not None and grave[4] == "forgotten":
+    if _state(tx, uid) == "forgotten":
         return Outcome(op_id=op.op_id, uid=uid, status="exists")
     real = tx.survivor(uid)
-    grave = tx.db.execute(tx.sql["tombstone"], (real,)).fetchone()
-    if tx.live(real) is not None or (grave is not None and grave[4] == "retired"):
+    if tx.live(real) is not None or _state(tx, real) == "retired":
         erase(tx, op, real, str(record["clock"]))
-    if not _has_gone(tx, uid):
+    if not _state(tx, uid):
         _save(tx, op, record, uid)
     tx.db.execute(tx.sql["delete_history"], (uid,))
     return Outcome(op_id=op.op_id, uid=uid, status="forgotten", uids=(uid,))

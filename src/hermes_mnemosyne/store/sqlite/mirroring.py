@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 
 from hermes_mnemosyne.store.operations import AddEntry, MirrorChange, MirrorFile, Outcome
 from hermes_mnemosyne.store.sqlite.entries import add, change, is_kept_out, retire_row, save
+from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.transaction import Live, Rejected, Transaction
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Entry, Origin
@@ -19,7 +21,8 @@ def mirror_change(tx: Transaction, op: MirrorChange) -> Outcome:
         raise Rejected(f"{op.action} needs a text to match: old_text is blank")
     if op.action != "remove" and not op.content.strip():
         raise Rejected(f"{op.action} needs a content: it is blank")
-    row = None if op.action == "add" else _mirrored(tx, op)
+    uid = None if op.action == "add" else matching(tx.db, op, tx.scope(op.theme, op.subject))
+    row = tx.live(uid) if uid else None
     if row is None:
         if op.action == "remove":
             return Outcome(op_id=op.op_id, status="unchanged", notes=("no entry of this file holds that text",))
@@ -45,16 +48,17 @@ def _as_add(op: MirrorChange) -> AddEntry:
     )  # fmt: skip
 
 
-def _mirrored(tx: Transaction, op: MirrorChange) -> Live | None:
-    scope = tx.scope(op.theme, op.subject)
+def matching(db: sqlite3.Connection, op: MirrorChange, scope: int) -> str | None:
+    """Return the uid of the row of this file that a replace or remove means, None when there is none."""
+    sql = statements("write")
     place = (op.origin.place, scope, op.target)
     for text in (op.previous_content, op.old_text):
         if text.strip():
             digest = bytes.fromhex(content_hash(text))
-            if found := tx.db.execute(tx.sql["mirrored_exactly"], (*place, digest)).fetchone():
-                return tx.live(found[0])
-    if op.old_text.strip() and (found := tx.db.execute(tx.sql["mirrored_containing"], (*place, op.old_text)).fetchone()):
-        return tx.live(found[0])
+            if found := db.execute(sql["mirrored_exactly"], (*place, digest)).fetchone():
+                return str(found[0])
+    if op.old_text.strip() and (found := db.execute(sql["mirrored_containing"], (*place, op.old_text)).fetchone()):
+        return str(found[0])
     return None
 
 

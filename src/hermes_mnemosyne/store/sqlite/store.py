@@ -27,6 +27,7 @@ from hermes_mnemosyne.store.protocol import (
     LexicalQuery,
     Neighbours,
     PendingText,
+    Preview,
     Reach,
 )
 from hermes_mnemosyne.store.sqlite import exporting, migrate, search, upkeep, vectors
@@ -34,6 +35,7 @@ from hermes_mnemosyne.store.sqlite.applying import apply
 from hermes_mnemosyne.store.sqlite.connections import APPLICATION_ID, Connections
 from hermes_mnemosyne.store.sqlite.errors import translated
 from hermes_mnemosyne.store.sqlite.loading import load
+from hermes_mnemosyne.store.sqlite.previewing import preview
 from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.transaction import Tools
@@ -142,6 +144,11 @@ class SqliteStore:
     def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
         """Apply operations in order in one transaction; see `Store.apply`."""
         return apply(self._connections, ops, self._tools, wait=wait)
+
+    def preview(self, op: Operation) -> Preview:
+        """Tell what a waiting operation would do, without doing it."""
+        with self._connections.reading() as db:
+            return preview(db, self._tools.key, op)
 
     def last_clock(self) -> str:
         """Return the greatest edit clock that the store holds."""

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, Outcome, TurnText
+from hermes_mnemosyne.store.protocol import ContentKey
+from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.transaction import Transaction, is_long, lend
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session by its numbers and by its names."""
+
+    scope: int
+    number: int
+    theme: str
+    subject: str
+    session_id: str
 
 
 def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
@@ -15,9 +30,10 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
     clock = tx.stamp(op)
     scope = tx.scope(op.theme, op.subject)
     session = tx.session(scope, op.session_id)
-    fresh = _unknown(tx, op, session) if op.transcript else list(op.turns)
+    where = Session(scope, session, op.theme, op.subject, op.session_id)
+    fresh = unknown(tx.db, tx.key, where, op.turns) if op.transcript else list(op.turns)
     if not fresh:
-        return Outcome(op_id=op.op_id, uid=_last_known(tx, op, session), status="exists")
+        return Outcome(op_id=op.op_id, uid=_last_known(tx, op, where), status="exists")
     last = tx.db.execute(tx.sql["last_turn"], (session,)).fetchone()
     position = last[1] if last else 0
     bodies = [tx.analyser.turn_tokens(text.content, text.speaker, text.occurred_at) for text in fresh]
@@ -28,7 +44,7 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
         context = "" if is_long(body) else _joined(lent[index - 1] if index else before, lent[index + 1 : index + 2])
         turn = Turn(
             uid=text.uid, theme=op.theme, subject=op.subject, session_id=op.session_id, position=position + 1 + index,
-            role=text.role, speaker=text.speaker, content=text.content, occurrence=_next_occurrence(tx, op, session, text),
+            role=text.role, speaker=text.speaker, content=text.content, occurrence=occurrences(tx.db, tx.key, where, *_key(text))[1] + 1,
             occurred_at=text.occurred_at, occurred_offset=text.occurred_offset, parent_session_id=op.parent_session_id,
             visibility=op.visibility, metadata=text.metadata, created_at=op.at, clock=clock,
         )  # fmt: skip
@@ -47,48 +63,47 @@ def _key(text: TurnText) -> tuple[str, str]:
     return text.role, content_hash(text.content)
 
 
-def _unknown(tx: Transaction, op: CaptureTurns, session: int) -> list[TurnText]:
+def unknown(db: sqlite3.Connection, key: ContentKey, session: Session, texts: Sequence[TurnText]) -> list[TurnText]:
     """Return the messages that a transcript holds beyond those the session has had, the last ones of each text."""
     left: dict[tuple[str, str], int] = {}
-    for text in op.turns:
+    for text in texts:
         left[_key(text)] = left.get(_key(text), 0) + 1
     for role, digest in left:
-        left[role, digest] -= occurrences(tx, op, session, role, digest)[0]
+        left[role, digest] -= occurrences(db, key, session, role, digest)[0]
     fresh = []
-    for text in reversed(op.turns):
+    for text in reversed(texts):
         if left[_key(text)] > 0:
             left[_key(text)] -= 1
             fresh.append(text)
     return fresh[::-1]
 
 
-def _last_known(tx: Transaction, op: CaptureTurns, session: int) -> str:
-    role, digest = _key(op.turns[-1]) if op.turns else ("", "")
-    count = occurrences(tx, op, session, role, digest)[1] if op.turns else 0
-    row = count and tx.db.execute(tx.sql["turn_by_capture"], (session, role, bytes.fromhex(digest), count)).fetchone()
+def _last_known(tx: Transaction, op: CaptureTurns, session: Session) -> str:
+    if not op.turns:
+        return ""
+    role, digest = _key(op.turns[-1])
+    count = occurrences(tx.db, tx.key, session, role, digest)[1]
+    row = tx.db.execute(tx.sql["turn_by_capture"], (session.number, role, bytes.fromhex(digest), count)).fetchone()
     return row[0] if row else ""
 
 
-def occurrences(tx: Transaction, op: CaptureTurns, session: int, role: str, digest: str) -> tuple[int, int]:
+def occurrences(db: sqlite3.Connection, key: ContentKey, session: Session, role: str, digest: str) -> tuple[int, int]:
     """Return how many turns of this role and text the session has had (live, retired, forgotten) and the greatest number."""
-    scope = tx.scope(op.theme, op.subject)
-    found = [tx.db.execute(tx.sql["live_occurrences"], (session, role, bytes.fromhex(digest))).fetchone()]
-    if tx.has_gone(scope, "retired"):
-        found.append(tx.db.execute(tx.sql["retired_occurrences"], (session, role, bytes.fromhex(digest))).fetchone())
-    if tx.has_gone(scope, "forgotten"):
-        mac = capture_mac(tx, op.theme, op.subject, op.session_id, role, digest)
+    sql = statements("write")
+    text = (session.number, role, bytes.fromhex(digest))
+    found = [db.execute(sql["live_occurrences"], text).fetchone()]
+    if db.execute(sql["any_gone"], (session.scope, "retired")).fetchone():
+        found.append(db.execute(sql["retired_occurrences"], text).fetchone())
+    if db.execute(sql["any_gone"], (session.scope, "forgotten")).fetchone():
+        mac = capture_mac(key, session, role, digest)
         if mac is not None:
-            found.append(tx.db.execute(tx.sql["forgotten_occurrences"], (mac,)).fetchone())
+            found.append(db.execute(sql["forgotten_occurrences"], (mac,)).fetchone())
     return sum(count for count, _ in found), max(top for _, top in found)
 
 
-def _next_occurrence(tx: Transaction, op: CaptureTurns, session: int, text: TurnText) -> int:
-    return occurrences(tx, op, session, *_key(text))[1] + 1
-
-
-def capture_mac(tx: Transaction, theme: str, subject: str, session_id: str, role: str, digest: str) -> str | None:
+def capture_mac(key: ContentKey, session: Session, role: str, digest: str) -> str | None:
     """Return the keyed hash of a capture key without its occurrence number, None without a key."""
-    return tx.key.digest("capture", theme, subject, session_id, role, digest)
+    return key.digest("capture", session.theme, session.subject, session.session_id, role, digest)
 
 
 def restore_turn(tx: Transaction, turn: Turn) -> None:

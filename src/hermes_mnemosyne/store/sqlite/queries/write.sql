@@ -99,6 +99,10 @@ SELECT e.uid FROM mirrored AS m JOIN entries AS e ON e.id = m.entry
 WHERE m.place = ? AND e.scope = ? AND e.target = ? AND instr(e.content, ?) > 0
 ORDER BY e.created_at, e.id LIMIT 1
 
+-- name: other_origins
+SELECT count(*) FROM entries AS e, json_each(e.origins) AS o
+WHERE e.uid = ? AND NOT (json_extract(o.value, '$[0]') = ? AND json_extract(o.value, '$[1]') = ?)
+
 -- name: save_stamp
 INSERT INTO stamps VALUES (?, ?, ?) ON CONFLICT (scope, place) DO UPDATE SET stamp = excluded.stamp
 
