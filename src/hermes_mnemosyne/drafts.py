@@ -5,7 +5,6 @@ Limits, the same on every store: a content of 16 Mi characters, 64 tags of 256 c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -20,6 +19,7 @@ from hermes_mnemosyne.values import ROLES, TARGETS, VISIBILITIES, Role, Target, 
 MAX_CONTENT = 16 * 1024 * 1024
 MAX_TAGS, MAX_TAG = 64, 256
 MAX_SESSION = 1024
+_MOST_SHOWN = 80
 
 Clean = Callable[[str], tuple[str, tuple[str, ...]]]
 CleanValue = Callable[[Any], tuple[Any, tuple[str, ...]]]
@@ -83,6 +83,15 @@ def cleaned(value: Any, storable: CleanValue, mask: CleanValue | None) -> tuple[
     return value, (*notes, *found)
 
 
+def _shown(value: Any) -> str:
+    """Return a value as a message may show it: short, and without fail."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
 class _Check:
     """Collects checked values and notes."""
 
@@ -115,18 +124,18 @@ class _Check:
         return tuple(sorted(tags - {""}))
 
     def importance(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
-            raise InvalidInput(f"importance is a number from 0 to 1, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise InvalidInput(f"importance is a number from 0 to 1, not {_shown(value)}")
         return float(value)
 
     def flag(self, name: str, value: Any) -> bool:
         if not isinstance(value, bool):
-            raise InvalidInput(f"{name} is true or false, not {value!r}")
+            raise InvalidInput(f"{name} is true or false, not {_shown(value)}")
         return value
 
     def choice(self, name: str, value: Any, choices: Sequence[str]) -> str:
-        if value not in choices:
-            raise InvalidInput(f"{name} is one of {', '.join(choices)}, not {value!r}")
+        if not isinstance(value, str) or value not in choices:
+            raise InvalidInput(f"{name} is one of {', '.join(choices)}, not {_shown(value)}")
         return str(value)
 
     def metadata(self, value: Any) -> dict[str, Any]:
@@ -139,14 +148,22 @@ class _Check:
     def with_notes(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
         """Return metadata that also tells what was replaced in the texts."""
         notes = sorted({note for note in self.notes if note.startswith("replaced-")})
-        return {**metadata, "cleaned": notes} if notes else dict(metadata)
+        return {"cleaned": notes, **metadata} if notes else dict(metadata)
 
 
-def _moment(value: str | datetime | date | None, *, upper: bool = False) -> tuple[str | None, int | None]:
+def _moment(value: Any, *, upper: bool = False) -> tuple[str | None, int | None]:
     if value is None or value == "":
         return None, None
+    if not isinstance(value, str | date):
+        raise InvalidInput(f"a time is text or a datetime, not {_shown(value)}")
     moment = read_moment(value, upper=upper)
     return moment.utc, moment.offset
+
+
+def _demand_known(fields: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    unknown = sorted(str(name) for name in fields.keys() - known.keys())
+    if unknown:
+        raise InvalidInput(f"there is no field {_shown(unknown[0])} to be set here: there are {', '.join(sorted(known))}")
 
 
 def _fields(check: _Check, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,13 +192,14 @@ def _fields(check: _Check, fields: Mapping[str, Any]) -> dict[str, Any]:
             case "session_id" | "parent_session_id":
                 values[name] = check.text(name, value, longest=MAX_SESSION)
             case _:
-                raise InvalidInput(f"there is no field {name!r} to be set here")
+                raise InvalidInput(f"{name} cannot be set here")
     return values
 
 
 def draft_of(content: str, fields: Mapping[str, Any], clean: Clean, clean_value: CleanValue) -> Draft:
     """Return the checked fields of a new entry but its visibility. Raises InvalidInput."""
     check = _Check(clean, clean_value)
+    _demand_known(fields, EntryFields.__annotations__)
     given = {name: value for name, value in fields.items() if name not in {"target", "supersedes", "visibility"}}
     values = _fields(check, {**given, "content": content})
     values["target"] = check.choice("target", fields.get("target", "memory"), TARGETS)
@@ -196,6 +214,7 @@ def entry_changes(changes: Mapping[str, Any], clean: Clean, clean_value: CleanVa
     check = _Check(clean, clean_value)
     if not changes:
         raise InvalidInput("nothing to change: name a field")
+    _demand_known(changes, EntryChanges.__annotations__)
     values = _fields(check, changes)
     if "metadata" in values:
         values["metadata"] = check.with_notes(values["metadata"])
@@ -207,6 +226,7 @@ def turn_of(
 ) -> tuple[TurnText, dict[str, Any], tuple[str, ...]]:
     """Return a message to be captured, the fields of its capture, and notes. Raises InvalidInput."""
     check = _Check(clean, clean_value)
+    _demand_known(fields, TurnFields.__annotations__)
     given = {name: value for name, value in fields.items() if name not in {"role", "speaker", "visibility"}}
     values = _fields(check, {**given, "content": content})
     turn = TurnText(

@@ -33,13 +33,16 @@ class _Table:
 
 
 def _table() -> _Table:
-    table: _Table | None = getattr(sys, _NAME, None)
-    if table is None:
-        table = _Table()
-        setattr(sys, _NAME, table)
-        os.register_at_fork(after_in_child=table.renew)
+    known: _Table | None = getattr(sys, _NAME, None)
+    if known is not None:
+        return known
+    made = _Table()
+    # In one step, since several threads may be the first.
+    known = vars(sys).setdefault(_NAME, made)
+    if known is made:
+        os.register_at_fork(after_in_child=made.renew)
         atexit.register(close_all)
-    return table
+    return known
 
 
 def borrow(path: Path, settings: Settings, *, create: bool = True) -> Engine:
@@ -47,7 +50,8 @@ def borrow(path: Path, settings: Settings, *, create: bool = True) -> Engine:
     from hermes_mnemosyne.core import Engine
 
     table = _table()
-    key = (os.path.realpath(path), (settings, create))
+    # By their text: another copy of the package has another class of settings.
+    key = (os.path.realpath(path), (repr(settings), create))
     with table.lock:
         engine = table.engines.get(key)
         if engine is None:
