@@ -94,7 +94,7 @@ def test_homes_with_different_files_share_a_theme_in_peace(new_home: Callable[..
     for home, notes in zip(
         homes, (["Only one knows this", "Both know this"], ["Only two knows that", "Both know this"]), strict=True
     ):
-        (home.path / "memories").mkdir()
+        (home.path / "memories").mkdir(exist_ok=True)
         (home.path / "memories" / "MEMORY.md").write_text("\n§\n".join(notes), encoding="utf-8")
     first, *later = starts(*homes, rounds=10)
     for text in ("Only one knows this", "Only two knows that", "Both know this"):

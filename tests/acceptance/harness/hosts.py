@@ -160,7 +160,8 @@ class Home:
                 "api_key": "scripted-0123456789abcdef",
                 "context_length": 131072,
             },
-            "memory": {"provider": self.provider},
+            # The review of a conversation would add requests of its own after some turns.
+            "memory": {"provider": self.provider, "nudge_interval": 0},
             "security": {"tirith_enabled": False},
             "updates": {"check": False},
             **self.settings,
