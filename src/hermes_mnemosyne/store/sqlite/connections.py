@@ -125,7 +125,8 @@ class Connections:
         finally:
             with pool:
                 self._take_back(db)
-                pool.notify()
+                # Before a fork one that waits for all readers to be back waits beside those that want one.
+                (pool.notify_all if self._forking else pool.notify)()
 
     def _take_back(self, db: sqlite3.Connection | None) -> None:
         if db is None:
