@@ -6,6 +6,7 @@ commands hold a `Memory`, a cheap view.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import threading
@@ -221,7 +222,8 @@ class Engine:
         try:
             if self.spool.is_empty(wait=_DRAIN_WAIT):
                 return Overlay(), True
-            self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
+            with contextlib.suppress(StoreBusy, StoreFull, StoreUnavailable):
+                self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
             ops = self.spool.pending(limit=_OVERLAID, wait=_DRAIN_WAIT)
         except StoreBusy:
             return Overlay(), False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -12,7 +13,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from hermes_mnemosyne import identity, registry
 from hermes_mnemosyne import settings as settings_module
-from hermes_mnemosyne._errors import InvalidInput, NotFound
+from hermes_mnemosyne._errors import InvalidInput, NotFound, StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import now_text, uuid7
 from hermes_mnemosyne.core import Engine
 from hermes_mnemosyne.drafts import EntryChanges, EntryFields, TurnFields, cleaned, draft_of, entry_changes, turn_of
@@ -362,8 +363,9 @@ class Memory:
 
     def _drained(self) -> None:
         """Let reads by id see what this machine has accepted; a store that cannot be written now is read as it is."""
-        if not self.engine.spool.is_empty():
-            self.engine.drain()
+        with contextlib.suppress(StoreBusy, StoreFull, StoreUnavailable):
+            if not self.engine.spool.is_empty():
+                self.engine.drain()
 
     def _demand_subject(self) -> None:
         if self.theme in _CONTACT_BUCKETS and not self.subject:

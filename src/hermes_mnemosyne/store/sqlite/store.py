@@ -43,6 +43,10 @@ from hermes_mnemosyne.values import Change, Entry, Turn
 
 _OPEN_WAIT = 5.0
 _KEPT = timedelta(days=30)
+# The file format of SQLite: a header of a hundred bytes, the application id in four of them.
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_MARK = slice(68, 72)
 
 
 class SqliteStore:
@@ -102,19 +106,33 @@ class SqliteStore:
                     db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
 
     def _refuse_foreign(self) -> None:
-        """Look at the file through a read-only connection; another program's file is never opened for writing."""
-        with translated(self.path), closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=5.0)) as db:
-            try:
-                ours: int = db.execute("PRAGMA application_id").fetchone()[0]
-                # A file that another process is making just now has no tables yet.
-                foreign = ours != APPLICATION_ID and db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-            except sqlite3.DatabaseError as error:
-                if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-                    foreign = True
-                else:
-                    raise
-        if foreign:
-            raise ForeignFile(f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db")
+        """Look at the file without opening it for writing; another program's file is left as it is, its companions too."""
+        # A file that another process is making may get its mark and its tables between two looks.
+        if self._is_marked() or not self._is_foreign() or self._is_marked():
+            return
+        raise ForeignFile(f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db")
+
+    def _header(self) -> bytes:
+        if not self.path.is_file():
+            return b""
+        with self.path.open("rb") as file:
+            return file.read(_HEADER_BYTES)
+
+    def _is_marked(self) -> bool:
+        header = self._header()
+        return header.startswith(_MAGIC) and header[_MARK] == APPLICATION_ID.to_bytes(4, "big")
+
+    def _is_foreign(self) -> bool:
+        header = self._header()
+        if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC) or any(header[_MARK]):
+            return True
+        # A database without a mark is another program's when it has tables. `immutable` makes no files beside it.
+        return self._has_tables("immutable=1") or (self.files()[1].exists() and self._has_tables("mode=ro"))
+
+    def _has_tables(self, how: str) -> bool:
+        uri = f"{self.path.as_uri()}?{how}"
+        with translated(self.path), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
+            return db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
 
     def _use_log(self, wait: float) -> None:
         """Switch to the write-ahead log; SQLite does not wait for a lock there, so several first openers take turns."""
