@@ -53,8 +53,8 @@ def store_report(session: Session, ledger: Ledger, turns: Sequence[TurnText]) ->
     late = tuple(turn for turn, ahead in zip(turns, overtaken, strict=True) if ahead and ahead.session_id == ledger.session_id)
     new = tuple(turn for turn, ahead in zip(turns, overtaken, strict=True) if not ahead)
     ops: list[Operation] = [_capture(session, ledger, some, transcript=some is late) for some in (late, new) if some]
-    uids = tuple(ahead.uid if ahead else turn.uid for turn, ahead in zip(turns, overtaken, strict=True))
-    ops.append(session.memory.make(MarkInjected, session_id=session.own_marks(ledger.session_id), uids=uids))
+    if uids := tuple(ahead.uid for ahead in overtaken if ahead):
+        ops.append(session.memory.make(MarkInjected, session_id=session.own_marks(ledger.session_id), uids=uids))
     submitted(session, ops)
 
 
@@ -65,11 +65,7 @@ def store_transcript(session: Session, ledger: Ledger, turns: Sequence[TurnText]
     own = tuple(ledger.transcript(turns))
     if not own:
         return
-    outcomes = submitted(session, [_capture(session, ledger, own, transcript=True)])
-    added = tuple(uid for outcome in outcomes for uid in outcome.uids)
-    # Only now is it known which of them are rows; while they wait in the spool none is marked, at worst one is recalled.
-    if added:
-        submitted(session, [session.memory.make(MarkInjected, session_id=session.own_marks(ledger.session_id), uids=added)])
+    submitted(session, [_capture(session, ledger, own, transcript=True)])
 
 
 def _capture(session: Session, ledger: Ledger, turns: tuple[TurnText, ...], *, transcript: bool) -> CaptureTurns:
@@ -78,6 +74,7 @@ def _capture(session: Session, ledger: Ledger, turns: tuple[TurnText, ...], *, t
         session_id=ledger.session_id,
         turns=turns,
         transcript=transcript,
+        prompt=session.own_marks(ledger.session_id),
         parent_session_id=session.parent_session_id,
         visibility=session.visibility,
     )

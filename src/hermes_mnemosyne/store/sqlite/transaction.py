@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hermes_mnemosyne._errors import SchemaMismatch
 from hermes_mnemosyne.clock import HybridClock, is_stamp
 from hermes_mnemosyne.store.operations import Operation
 from hermes_mnemosyne.store.protocol import Analyser, ContentKey
+from hermes_mnemosyne.store.sqlite.indexing import Index, Tokens
 from hermes_mnemosyne.store.sqlite.migrate import known
 from hermes_mnemosyne.store.sqlite.rows import (
     TURN,
@@ -23,10 +24,6 @@ from hermes_mnemosyne.store.sqlite.rows import (
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Entry, Turn
-
-# Neighbours lend at most this many tokens; a text of more tokens than the second figure carries its own context.
-CONTEXT_TOKENS = 64
-OWN_CONTEXT_TOKENS = 512
 
 
 class Rejected(Exception):
@@ -92,6 +89,7 @@ class Transaction:
         self._start = (seq, last)
         self.tally = Tally(seq, last)
         self.scopes = dict(tools.scopes)
+        self.index = Index(db)
         self.clock.observe(last)
 
     # -- numbers and clocks ------------------------------------------------------------------------------------------------------
@@ -132,7 +130,7 @@ class Transaction:
         self.tally.rows[place] = self.tally.rows.get(place, 0) + change
 
     def finish(self) -> None:
-        """Write the counters; the caller commits."""
+        """Write the counters, then the full-text rows; the caller commits."""
         tally = self.tally
         for scope in {scope for scope, _ in tally.rows}:
             by_shelf = [tally.rows.get((scope, shelf), 0) for shelf in range(3)]
@@ -149,6 +147,7 @@ class Transaction:
             self.db.execute(self.sql["count_meta"], ("erasures_pending", str(tally.erasures)))
         if (tally.seq, tally.clock) != self._start:
             self.db.execute(self.sql["save_sequence"], (tally.seq, tally.clock))
+        self.index.write()
 
     # -- finding -----------------------------------------------------------------------------------------------------------------
 
@@ -175,35 +174,38 @@ class Transaction:
 
     def index_entry(self, row: int, entry: Entry, *, fresh: bool) -> None:
         """Write the tokens of an entry."""
-        if not fresh:
-            self.db.execute(self.sql["delete_tokens"], (row,))
         facets = " ".join(name for name, is_set in (("ve", entry.valid_until), ("sp", entry.superseded_by)) if is_set)
         if entry.session_id:
             facets += f" m{self.session(scope_of(row), entry.session_id)}"
         body = self.analyser.entry_tokens(entry.content, entry.tags)
-        self.db.execute(self.sql["insert_tokens"], (row, body, "", facets, self.analyser.version))
+        self.index.put(row, Tokens(body, "", facets, self.analyser.version), fresh=fresh)
 
-    def index_turn(self, row: int, session: int, body: str, context: str) -> None:
-        """Write the tokens of a new turn."""
-        self.db.execute(self.sql["insert_tokens"], (row, body, context, f"n{session}", self.analyser.version))
+    def index_turn(self, row: int, session: int, body: str, context: str, *, fresh: bool = True) -> None:
+        """Write the tokens of a turn."""
+        self.index.put(row, Tokens(body, context, f"n{session}", self.analyser.version), fresh=fresh)
 
     def renew_context(self, row: int) -> None:
         """Compute the neighbour column of a turn anew; long texts keep an empty one."""
-        found = self.db.execute(self.sql["tokens"], (row,)).fetchone()
-        if found is None:
+        tokens = self.index.get(row)
+        if tokens is None:
             return
-        body, old, _, _ = found
         context = ""
-        if not is_long(body):
-            beside = self.db.execute(self.sql["beside"], (row,)).fetchone()
-            context = " ".join(filter(None, (self.lent(number) for number in beside or () if number is not None)))
-        if context != old:
-            self.db.execute(self.sql["update_context"], (context, row))
+        if not tokens.is_long:
+            beside = self.db.execute(self.sql["beside"], (row,)).fetchone() or ()
+            others = [self.index.get(number) for number in beside if number is not None]
+            context = " ".join(other.lent for other in others if other and other.body)
+        if context != tokens.context:
+            self.index.put(row, replace(tokens, context=context), fresh=False)
 
-    def lent(self, row: int) -> str:
-        """Return the tokens that a turn lends to its neighbours."""
-        found = self.db.execute(self.sql["tokens"], (row,)).fetchone()
-        return lend(found[0]) if found else ""
+    def lengthen_context(self, row: int, after: str) -> str:
+        """Give the last turn of a session its next neighbour's words, and return what it lends to that neighbour."""
+        tokens = self.index.get(row)
+        if tokens is None:
+            return ""
+        if after and not tokens.is_long:
+            context = f"{tokens.context} {after}" if tokens.context else after
+            self.index.put(row, replace(tokens, context=context), fresh=False)
+        return tokens.lent
 
     # -- history and graves ------------------------------------------------------------------------------------------------------
 
@@ -216,7 +218,7 @@ class Transaction:
     def remove_live(self, row: Live) -> None:
         """Delete a live row with its tokens and vectors; neighbours of a turn lose its words."""
         beside = self.db.execute(self.sql["beside"], (row.id,)).fetchone() if isinstance(row.value, Turn) else None
-        self.db.execute(self.sql["delete_tokens"], (row.id,))
+        self.index.remove(row.id)
         self.db.execute(self.sql["delete_vectors"], (row.id,))
         if isinstance(row.value, Turn):
             self.db.execute(self.sql["delete_turn"], (row.id,))
@@ -280,27 +282,17 @@ class Transaction:
 
     # -- savepoints --------------------------------------------------------------------------------------------------------------
 
-    def save(self) -> tuple[Tally, dict[tuple[str, str], int]]:
+    def save(self) -> tuple[Tally, dict[tuple[str, str], int], Index]:
         """Begin a savepoint and return the state to go back to."""
         self.db.execute("SAVEPOINT operation")
-        return self.tally.copy(), dict(self.scopes)
+        return self.tally.copy(), dict(self.scopes), self.index.copy()
 
-    def roll_back(self, mark: tuple[Tally, dict[tuple[str, str], int]]) -> None:
+    def roll_back(self, mark: tuple[Tally, dict[tuple[str, str], int], Index]) -> None:
         """Undo all since the savepoint."""
         self.db.execute("ROLLBACK TO operation")
         self.db.execute("RELEASE operation")
-        self.tally, self.scopes = mark
+        self.tally, self.scopes, self.index = mark
 
     def release(self) -> None:
         """Keep what was done since the savepoint."""
         self.db.execute("RELEASE operation")
-
-
-def is_long(body: str) -> bool:
-    """Tell whether a text is long enough to carry its own context."""
-    return body.count(" ") >= OWN_CONTEXT_TOKENS
-
-
-def lend(body: str) -> str:
-    """Return the tokens that a body lends to its neighbours."""
-    return " ".join(body.split(" ", CONTEXT_TOKENS)[:CONTEXT_TOKENS])

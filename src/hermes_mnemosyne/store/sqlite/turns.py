@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, Outcome, TurnText
 from hermes_mnemosyne.store.protocol import ContentKey
+from hermes_mnemosyne.store.sqlite.indexing import OWN_CONTEXT_TOKENS, lend
 from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.sqlite.transaction import Transaction, is_long, lend
+from hermes_mnemosyne.store.sqlite.transaction import Transaction
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Turn
 
@@ -38,10 +39,14 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
     position = last[1] if last else 0
     bodies = [tx.analyser.turn_tokens(text.content, text.speaker, text.occurred_at) for text in fresh]
     lent = [lend(body) for body in bodies]
-    before = tx.lent(last[0]) if last else ""
+    before = tx.lengthen_context(last[0], lent[0]) if last else ""
     uids = []
     for index, (text, body) in enumerate(zip(fresh, bodies, strict=True)):
-        context = "" if is_long(body) else _joined(lent[index - 1] if index else before, lent[index + 1 : index + 2])
+        context = (
+            ""
+            if body.count(" ") >= OWN_CONTEXT_TOKENS
+            else _joined(lent[index - 1] if index else before, lent[index + 1 : index + 2])
+        )
         turn = Turn(
             uid=text.uid, theme=op.theme, subject=op.subject, session_id=op.session_id, position=position + 1 + index,
             role=text.role, speaker=text.speaker, content=text.content, occurrence=occurrences(tx.db, tx.key, where, *_key(text))[1] + 1,
@@ -50,8 +55,8 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
         )  # fmt: skip
         tx.insert_turn(turn, session, body, context)
         uids.append(text.uid)
-    if last:
-        tx.renew_context(last[0])
+    if op.prompt:
+        tx.db.executemany(tx.sql["mark_injected"], [(scope, op.prompt, uid, op.at) for uid in uids])
     return Outcome(op_id=op.op_id, uid=uids[-1], status="added", uids=tuple(uids))
 
 
@@ -91,10 +96,11 @@ def occurrences(db: sqlite3.Connection, key: ContentKey, session: Session, role:
     """Return how many turns of this role and text the session has had (live, retired, forgotten) and the greatest number."""
     sql = statements("write")
     text = (session.number, role, bytes.fromhex(digest))
-    found = [db.execute(sql["live_occurrences"], text).fetchone()]
-    if db.execute(sql["any_gone"], (session.scope, "retired")).fetchone():
+    count, top, has_retired, has_forgotten = db.execute(sql["live_occurrences"], (*text, session.scope)).fetchone()
+    found = [(count, top)]
+    if has_retired:
         found.append(db.execute(sql["retired_occurrences"], text).fetchone())
-    if db.execute(sql["any_gone"], (session.scope, "forgotten")).fetchone():
+    if has_forgotten:
         mac = capture_mac(key, session, role, digest)
         if mac is not None:
             found.append(db.execute(sql["forgotten_occurrences"], (mac,)).fetchone())
@@ -111,7 +117,8 @@ def restore_turn(tx: Transaction, turn: Turn) -> None:
     session = tx.session(tx.scope(turn.theme, turn.subject), turn.session_id)
     digest = bytes.fromhex(content_hash(turn.content))
     if tx.db.execute(tx.sql["turn_by_capture"], (session, turn.role, digest, turn.occurrence)).fetchone():
-        top = tx.db.execute(tx.sql["live_occurrences"], (session, turn.role, digest)).fetchone()[1]
+        scope = tx.scope(turn.theme, turn.subject)
+        top = tx.db.execute(tx.sql["live_occurrences"], (session, turn.role, digest, scope)).fetchone()[1]
         turn = replace(turn, occurrence=top + 1)
     body = tx.analyser.turn_tokens(turn.content, turn.speaker, turn.occurred_at)
     row = tx.insert_turn(turn, session, body, "")

@@ -99,13 +99,12 @@ def _index_row(tx: Transaction, row: int) -> None:
     uid = tx.db.execute(statements("upkeep")["uid"], {"row": row}).fetchone()
     live = tx.live(uid[0]) if uid else None
     if live is None:
-        tx.db.execute(tx.sql["delete_tokens"], (row,))
+        tx.index.remove(row)
     elif live.value.kind == "entry":
         tx.index_entry(row, live.value, fresh=False)
     else:
         turn = live.value
-        tx.db.execute(tx.sql["delete_tokens"], (row,))
-        tx.index_turn(row, live.session, tx.analyser.turn_tokens(turn.content, turn.speaker, turn.occurred_at), "")
+        tx.index_turn(row, live.session, tx.analyser.turn_tokens(turn.content, turn.speaker, turn.occurred_at), "", fresh=False)
 
 
 def _settle(connections: Connections, analyser: Analyser) -> None:

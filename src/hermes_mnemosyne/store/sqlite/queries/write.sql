@@ -2,7 +2,7 @@
 SELECT seq, clock, (SELECT max(oldest_writer) FROM migrations) FROM sequence
 
 -- name: save_sequence
-UPDATE sequence SET seq = ?, clock = ?
+UPDATE sequence SET seq = ?, clock = ? WHERE id = 1
 
 -- name: scope
 SELECT id FROM scopes WHERE theme = ? AND subject = ?
@@ -125,7 +125,9 @@ UPDATE turns SET uid = ?, seq = ? WHERE id = ?
 DELETE FROM turns WHERE id = ?
 
 -- name: live_occurrences
-SELECT count(*), coalesce(max(occurrence), 0) FROM turns WHERE session = ? AND role = ? AND content_hash = ?
+SELECT count(*), coalesce(max(occurrence), 0), EXISTS (SELECT 1 FROM tombstones WHERE scope = ?4 AND state = 'retired'),
+    EXISTS (SELECT 1 FROM tombstones WHERE scope = ?4 AND state = 'forgotten')
+FROM turns WHERE session = ?1 AND role = ?2 AND content_hash = ?3
 
 -- name: retired_occurrences
 SELECT count(*), coalesce(max(occurrence), 0) FROM tombstones WHERE session = ? AND role = ? AND content_hash = ?
@@ -205,9 +207,6 @@ INSERT INTO tokens (rowid, body, context, facets, version) VALUES (?, ?, ?, ?, ?
 
 -- name: tokens
 SELECT body, context, facets, version FROM tokens WHERE rowid = ?
-
--- name: update_context
-UPDATE tokens SET context = ? WHERE rowid = ?
 
 -- name: update_facets
 UPDATE tokens SET facets = ? WHERE rowid = ?
