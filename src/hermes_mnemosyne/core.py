@@ -41,6 +41,7 @@ _APPEND_WAIT = 1.0
 _DRAIN_WAIT = 0.25
 _UPKEEP_STEP = 1.0
 _OVERLAID = 2000
+_DRAIN_PAUSE = 0.002
 _PAUSE = 0.02
 _PRUNE_EVERY = 6 * 3600.0
 
@@ -212,7 +213,12 @@ class Engine:
 
     def drain(self, *, wait: float = _DRAIN_WAIT, theme: str | None = None, until: float | None = None) -> DrainReport:
         """Write what waits in the spool (of `theme`); `wait` bounds the wait for the write lock."""
+        deadline = time.monotonic() + wait
         report = self.spool.drain(lambda ops: self._open(wait).apply(ops, wait=wait), theme=theme, until=until)
+        while report.skipped_locked and time.monotonic() < deadline:
+            # Another drain is at work: what it applies is what the caller wants to see.
+            time.sleep(_DRAIN_PAUSE)
+            report = self.spool.drain(lambda ops: self._open(wait).apply(ops, wait=wait), theme=theme, until=until)
         self.counters["drained"] += report.applied
         self.counters["quarantined"] += report.quarantined
         return report

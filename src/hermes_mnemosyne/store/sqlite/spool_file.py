@@ -199,6 +199,12 @@ class SpoolFile:
             raise _os_error(error, self.path) from error
         return found.st_dev, found.st_ino
 
+    def _is_blank(self) -> bool:
+        try:
+            return self.path.stat().st_size == 0
+        except OSError:
+            return True
+
     def _connected(self, deadline: float, *, create: bool) -> sqlite3.Connection | None:
         present = self._present()
         if self._connection is not None:
@@ -213,6 +219,9 @@ class SpoolFile:
             except OSError as error:
                 raise _os_error(error, self.path) from error
             present = self._present()
+        elif not create and self._is_blank():
+            # Made, but never set up, since a full disk stood in the way, for example: there is nothing in it.
+            return None
         self._connection = self._open(self.path, deadline)
         self._identity = present
         return self._connection

@@ -41,7 +41,6 @@ from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.transaction import Tools
 from hermes_mnemosyne.values import Change, Entry, Turn
 
-_OPEN_WAIT = 5.0
 _KEPT = timedelta(days=30)
 # The file format of SQLite: a header of a hundred bytes, the application id in four of them.
 _MAGIC = b"SQLite format 3\0"
@@ -69,6 +68,7 @@ class SqliteStore:
         """
         self.path = Path(path).absolute()
         self._analyser = analyser
+        self._wait = wait
         self._connections = Connections(self.path, durability=durability, readers=readers)
         self._counts = search.TermCounts()
         self._prepare(wait)
@@ -127,11 +127,13 @@ class SqliteStore:
         if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC) or any(header[_MARK]):
             return True
         # A database without a mark is another program's when it has tables. `immutable` makes no files beside it.
-        return self._has_tables("immutable=1") or (self.files()[1].exists() and self._has_tables("mode=ro"))
+        return self._holds_other_tables("immutable=1") or (self.files()[1].exists() and self._holds_other_tables("mode=ro"))
 
-    def _has_tables(self, how: str) -> bool:
+    def _holds_other_tables(self, how: str) -> bool:
         uri = f"{self.path.as_uri()}?{how}"
         with translated(self.path), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
+            if db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                return False
             return db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
 
     def _use_log(self, wait: float) -> None:
@@ -303,7 +305,7 @@ class SqliteStore:
     def attach_vectors(self, model: str, vectors_by_row: Iterable[tuple[int, Sequence[float]]]) -> int:
         """Store vectors of rows that still live."""
         pairs = list(vectors_by_row)
-        with self._connections.writing(_OPEN_WAIT) as db:
+        with self._connections.writing(self._wait) as db:
             return vectors.attach(db, model, pairs)
 
     def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0) -> list[PendingText]:
@@ -342,13 +344,13 @@ class SqliteStore:
     def prune(self) -> None:
         """Drop book-keeping that has served: ids of spooled operations and prompt marks after thirty days."""
         before = utc_text(parse_utc(now_text()) - _KEPT)
-        with self._connections.writing(_OPEN_WAIT) as db:
+        with self._connections.writing(self._wait) as db:
             db.execute(statements("upkeep")["prune_ops"], (before,))
             db.execute(statements("upkeep")["prune_injected"], (before,))
 
     def reindex(self) -> int:
         """Rebuild the full-text index and the counters from the rows and return how many rows there are."""
-        with self._connections.writing(_OPEN_WAIT) as db:
+        with self._connections.writing(self._wait) as db:
             db.execute(statements("upkeep")["rebuild_tokens"])
             db.execute(statements("upkeep")["recount"])
         done, _ = upkeep.reindex(self._connections, self._tools, only_old=False)
@@ -366,12 +368,12 @@ class SqliteStore:
 
     def set_meta(self, key: str, value: str) -> None:
         """Record a value that all processes on this store share."""
-        with self._connections.writing(_OPEN_WAIT) as db:
+        with self._connections.writing(self._wait) as db:
             db.execute(statements("upkeep")["save_meta"], (key, value))
 
     def set_meta_once(self, key: str, value: str) -> None:
         """Record a shared value unless there is one already."""
-        with self._connections.writing(_OPEN_WAIT) as db:
+        with self._connections.writing(self._wait) as db:
             db.execute(statements("upkeep")["save_meta_once"], (key, value))
 
     def stats(self) -> dict[str, Any]:
