@@ -39,8 +39,11 @@ _CACHED_LENGTH = 64
 _CACHE_SIZE = 32_768
 _BATCH = 4_096
 _OUTER_LEFT, _OUTER_RIGHT = "\"'([{<`,;:!?", "\"')]}>`,.;:!?"
-# Words that English stemming may change: it never touches other endings, words without a vowel, or words of two letters.
-_STEMMABLE = re.compile(r"(?=[^aeiouy]*[aeiouy])[a-z]{2,63}[cdegilmnrsty]")
+# Words that English stemming may change: it never touches other endings or words without a vowel, and asking it is slow.
+_STEMMABLE = re.compile(
+    r"(?=[^aeiouy]*[aeiouy])[a-z]{0,61}"
+    r"(?:s|ed|ing|y|e|ll|al|er|ic|ant|ent|ism|ous|ion|ator|ful|li|iti|nci|ogi|ogist)"
+)
 _PLAIN_TOKEN = re.compile(r"[a-z0-9]+")
 
 
