@@ -68,7 +68,7 @@ class Engine:
         # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
         self.clock = HybridClock(secrets.token_hex(8))
         self._pruned = time.monotonic()
-        self._worker = Worker(self._work, name="mnemosyne-worker")
+        self._worker = Worker(lambda: self._work(hurry=False), name="mnemosyne-worker")
         forks.guard(self)
 
     # -- opening -----------------------------------------------------------------------------------------------------------------
@@ -101,6 +101,8 @@ class Engine:
                     self.key.expect(expected)
                 self.clock.adopt(store.replica, store.last_clock())
                 self._store = store
+                if store.due():
+                    self.wake()
             return self._store
         finally:
             self._opening.release()
@@ -241,7 +243,7 @@ class Engine:
         """Let the worker see what is due."""
         self._worker.wake()
 
-    def _work(self) -> bool:
+    def _work(self, *, hurry: bool = True) -> bool:
         """Do due work; True when nothing is left."""
         done = True
         if not self.spool.is_empty():
@@ -254,7 +256,7 @@ class Engine:
         self.spool.scrub()
         try:
             self._prune()
-            return self.store.upkeep(seconds=_UPKEEP_STEP) and done
+            return self.store.upkeep(seconds=_UPKEEP_STEP, hurry=hurry) and done
         except (StoreBusy, StoreUnavailable, StoreFull):
             return False
 

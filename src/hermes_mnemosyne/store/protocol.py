@@ -261,8 +261,11 @@ class Store(Protocol):
 
     # -- upkeep ------------------------------------------------------------------------------------------------------------------
 
-    def upkeep(self, *, seconds: float) -> bool:
-        """Do due work (erasure, re-indexing, checkpoint) in small transactions; True when nothing is left."""
+    def upkeep(self, *, seconds: float, hurry: bool = True) -> bool:
+        """Do due work (erasure, re-indexing, checkpoint) in small transactions; True when nothing is left.
+
+        Without `hurry`, what would keep other writers waiting is put off until nothing has been forgotten for a while.
+        """
         ...
 
     def reindex(self) -> int:

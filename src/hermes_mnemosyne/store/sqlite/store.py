@@ -33,7 +33,7 @@ from hermes_mnemosyne.store.protocol import (
 from hermes_mnemosyne.store.sqlite import exporting, migrate, search, upkeep, vectors
 from hermes_mnemosyne.store.sqlite.applying import apply
 from hermes_mnemosyne.store.sqlite.connections import APPLICATION_ID, Connections
-from hermes_mnemosyne.store.sqlite.errors import translated
+from hermes_mnemosyne.store.sqlite.errors import mnemosyne_error
 from hermes_mnemosyne.store.sqlite.loading import load
 from hermes_mnemosyne.store.sqlite.previewing import preview
 from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
@@ -42,10 +42,9 @@ from hermes_mnemosyne.store.sqlite.transaction import Tools
 from hermes_mnemosyne.values import Change, Entry, Turn
 
 _KEPT = timedelta(days=30)
-# The file format of SQLite: a header of a hundred bytes, the application id in four of them.
-_MAGIC = b"SQLite format 3\0"
-_HEADER_BYTES = 100
-_MARK = slice(68, 72)
+_QUIET = 1.0
+# SQLite takes a shorter file for an empty database and would overwrite it.
+_LEAST_BYTES = 512
 
 
 class SqliteStore:
@@ -69,6 +68,7 @@ class SqliteStore:
         self.path = Path(path).absolute()
         self._analyser = analyser
         self._wait = wait
+        self._forgotten_at = 0.0
         self._connections = Connections(self.path, durability=durability, readers=readers)
         self._counts = search.TermCounts()
         self._prepare(wait)
@@ -106,35 +106,33 @@ class SqliteStore:
                     db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
 
     def _refuse_foreign(self) -> None:
-        """Look at the file without opening it for writing; another program's file is left as it is, its companions too."""
-        # A file that another process is making may get its mark and its tables between two looks.
-        if self._is_marked() or not self._is_foreign() or self._is_marked():
-            return
-        raise ForeignFile(f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db")
+        """Look at the file without opening it for writing; another program's file is left as it is, its companions too.
 
-    def _header(self) -> bytes:
-        if not self.path.is_file():
-            return b""
-        with self.path.open("rb") as file:
-            return file.read(_HEADER_BYTES)
-
-    def _is_marked(self) -> bool:
-        header = self._header()
-        return header.startswith(_MAGIC) and header[_MARK] == APPLICATION_ID.to_bytes(4, "big")
-
-    def _is_foreign(self) -> bool:
-        header = self._header()
-        if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC) or any(header[_MARK]):
-            return True
-        # A database without a mark is another program's when it has tables. `immutable` makes no files beside it.
-        return self._holds_other_tables("immutable=1") or (self.files()[1].exists() and self._holds_other_tables("mode=ro"))
+        Only through SQLite: closing a handle of one's own would take away the locks that this process holds on the file.
+        """
+        # `immutable` makes no files beside it. What another process is making may stand in the log alone.
+        foreign = not self.path.is_file() or self.path.stat().st_size < _LEAST_BYTES or self._holds_other_tables("immutable=1")
+        if not foreign and self.files()[1].exists():
+            foreign = self._holds_other_tables("mode=ro")
+        if foreign:
+            raise ForeignFile(f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db")
 
     def _holds_other_tables(self, how: str) -> bool:
         uri = f"{self.path.as_uri()}?{how}"
-        with translated(self.path), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
-            if db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
-                return False
-            return db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
+                if db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                    return False
+                # Between the two looks another process may have marked the file that it is making.
+                has_tables = db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+                return has_tables and db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", 0)
+            if code == sqlite3.SQLITE_NOTADB:
+                return True
+            if code == sqlite3.SQLITE_CORRUPT and how == "immutable=1":
+                return False  # a checkpoint is under way, or it is damaged: the ordinary opening tells
+            raise mnemosyne_error(error, self.path) from error
 
     def _use_log(self, wait: float) -> None:
         """Switch to the write-ahead log; SQLite does not wait for a lock there, so several first openers take turns."""
@@ -163,7 +161,10 @@ class SqliteStore:
 
     def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
         """Apply operations in order in one transaction; see `Store.apply`."""
-        return apply(self._connections, ops, self._tools, wait=wait)
+        outcomes = apply(self._connections, ops, self._tools, wait=wait)
+        if any(outcome.status == "forgotten" for outcome in outcomes):
+            self._forgotten_at = time.monotonic()
+        return outcomes
 
     def preview(self, op: Operation) -> Preview:
         """Tell what a waiting operation would do, without doing it."""
@@ -331,10 +332,11 @@ class SqliteStore:
 
     # -- upkeep ------------------------------------------------------------------------------------------------------------------
 
-    def upkeep(self, *, seconds: float) -> bool:
+    def upkeep(self, *, seconds: float, hurry: bool = True) -> bool:
         """Do due work as far as time allows; True when nothing is left."""
-        until = time.monotonic() + seconds
-        done = upkeep.erase(self._connections, until=until)
+        now = time.monotonic()
+        until = now + seconds
+        done = upkeep.erase(self._connections, until=until, hurry=hurry or now > self._forgotten_at + _QUIET)
         if self._old_index:
             _, finished = upkeep.reindex(self._connections, self._tools, only_old=True, until=until)
             self._old_index = not finished
@@ -355,6 +357,14 @@ class SqliteStore:
             db.execute(statements("upkeep")["recount"])
         done, _ = upkeep.reindex(self._connections, self._tools, only_old=False)
         return done
+
+    def compact(self) -> None:
+        """Write the file anew without what deleted rows may have left in its pages; it is locked meanwhile."""
+        upkeep.compact(self._connections)
+
+    def due(self) -> bool:
+        """Tell whether there is work for `upkeep`."""
+        return self._old_index or upkeep.pending(self._connections) > 0
 
     def check(self) -> list[str]:
         """Return what an integrity check finds wrong."""
@@ -383,7 +393,7 @@ class SqliteStore:
         with self._connections.reading() as db:
             figures = dict(zip(names, db.execute(sql["figures"], (now_text(),)).fetchone(), strict=True))
             schema = [row[0] for row in db.execute("SELECT name FROM migrations ORDER BY number")]
-            metas = {key: db.execute(sql["meta"], (key,)).fetchone() for key in ("erasures_pending", "refused")}
+            metas = {key: db.execute(sql["meta"], (key,)).fetchone() for key in ("erasures_pending", "refused", "compaction_due")}
             models = [
                 {"model": name, "dimension": dimension, "vectors": count}
                 for name, dimension, count in db.execute(sql["vector_figures"])

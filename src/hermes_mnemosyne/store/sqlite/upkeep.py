@@ -11,6 +11,9 @@ from hermes_mnemosyne.store.sqlite.rows import TURN, shelf_of
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.transaction import Tools, Transaction
 
+# Larger files are not compacted of themselves: other writers would find them busy for longer than they wait.
+COMPACTED_BYTES = 512 * 1024 * 1024
+_CHECKPOINT_WAIT = 0.1
 _PAGES = 200
 _BATCH = 200
 
@@ -33,19 +36,26 @@ def erase_step(connections: Connections) -> bool:
         return bool(begun) and changed < 2  # noqa: PLR2004 - the command itself is one change
 
 
-def _pending(connections: Connections) -> int:
+def pending(connections: Connections) -> int:
+    """Return how many erasures are not finished."""
     with connections.reading() as db:
         found = db.execute(statements("upkeep")["meta"], ("erasures_pending",)).fetchone()
     return max(0, int(found[0])) if found else 0
 
 
-def erase(connections: Connections, *, until: float) -> bool:
-    """Finish pending erasures as far as time allows (`until` is of time.monotonic()); True when none is left."""
+def erase(connections: Connections, *, until: float, hurry: bool) -> bool:
+    """Finish pending erasures as far as time allows (`until` is of time.monotonic()); True when none is left.
+
+    Without `hurry` the last step, which holds the write lock for longer, is left for another time.
+    """
     sql = statements("upkeep")
-    while _pending(connections):
+    while pending(connections):
         while not erase_step(connections):
             if time.monotonic() > until:
                 return False
+        if not hurry:
+            return False
+        _compact_once(connections)
         if not _emptied_log(connections):
             return False
         with connections.writing(5.0) as db:
@@ -53,14 +63,42 @@ def erase(connections: Connections, *, until: float) -> bool:
             begun = db.execute(sql["meta"], ("erasure_begun",)).fetchone()
             if begun:
                 db.execute(sql["delete_meta"], ("erasure_begun",))
+                db.execute(sql["delete_meta"], ("erasure_compacted",))
                 db.execute(sql["subtract_meta"], (int(begun[0]), "erasures_pending"))
         if not _emptied_log(connections) or time.monotonic() > until:
-            return not _pending(connections)
+            return not pending(connections)
     return True
 
 
-def _emptied_log(connections: Connections) -> bool:
+def _compact_once(connections: Connections) -> None:
+    """Write all pages anew: those that SQLite rearranged may hold stale copies that secure_delete does not know of.
+
+    Once per round, whoever does it. Very large files are left to `compact`, since they would be locked for too long.
+    """
+    sql = statements("upkeep")
+    with connections.reading() as db:
+        done = db.execute(sql["meta"], ("erasure_compacted",)).fetchone()
+        size: int = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+    if not done:
+        if size <= COMPACTED_BYTES:
+            compact(connections)
+        with connections.writing(5.0) as db:
+            db.execute(sql["save_meta"], ("erasure_compacted", "1"))
+            if size > COMPACTED_BYTES:
+                db.execute(sql["save_meta"], ("compaction_due", "1"))
+
+
+def compact(connections: Connections) -> None:
+    """Write every page of the file anew, which locks it for about half a second per 100 MB."""
     with connections.maintaining() as db:
+        db.execute("VACUUM")
+    with connections.writing(5.0) as db:
+        db.execute(statements("upkeep")["delete_meta"], ("compaction_due",))
+
+
+def _emptied_log(connections: Connections) -> bool:
+    # While it waits for readers it keeps all writers waiting: better to come again.
+    with connections.maintaining(_CHECKPOINT_WAIT) as db:
         busy: int = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     return not busy
 
