@@ -42,7 +42,7 @@ def storable(text: str) -> tuple[str, tuple[str, ...]]:
     Surrogate pairs are joined, lone surrogates and NUL become U+FFFD; every other character stays, control characters too.
     Notes are `replaced-surrogate` and `replaced-nul`.
     """
-    if not _UNSTORABLE.search(text):
+    if (text.isascii() and "\0" not in text) or not _UNSTORABLE.search(text):
         return text, ()
     notes = []
     text = _PAIR().sub(_joined, text)
@@ -118,8 +118,11 @@ def canonical(text: str) -> str:
     NFC, line ends CRLF and CR as LF, blanks (space, tab, and the Unicode space separators) stripped at the end of every line, and
     line feeds stripped at the end. Leading blanks and case are content and stay.
     """
-    text = storable(text)[0].replace("\r\n", "\n").replace("\r", "\n")
-    text = unicodedata.normalize("NFC", text)
+    text = storable(text)[0]
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
     return "\n".join(line.rstrip(_BLANKS) for line in text.split("\n")).rstrip("\n")
 
 
