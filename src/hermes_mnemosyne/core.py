@@ -95,6 +95,7 @@ class Engine:
                     durability=self.settings.durability,
                     readers=self.settings.reader_connections,
                     wait=wait,
+                    busy_timeout=self.settings.busy_timeout,
                 )
                 expected = store.meta("subject_key")
                 if expected:

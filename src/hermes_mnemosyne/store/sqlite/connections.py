@@ -14,15 +14,16 @@ from hermes_mnemosyne._errors import StoreBusy, StoreError
 from hermes_mnemosyne.store.sqlite.errors import translated
 
 APPLICATION_ID = 0x4D6E656D  # "Mnem"
-_READER_WAIT = 5.0
+_FORK_WAIT = 5.0
 
 
 class Connections:
     """The connections of one file. Every method is safe from any thread."""
 
-    def __init__(self, path: Path, *, durability: str, readers: int) -> None:
-        """Open nothing yet; `durability` is `normal` or `full`, `readers` bounds the pool."""
+    def __init__(self, path: Path, *, durability: str, readers: int, wait: float) -> None:
+        """Open nothing yet; `durability` is `normal` or `full`, `readers` bounds the pool, `wait` (seconds) that for one of it."""
         self.path = path
+        self._wait = wait
         self._durability = durability
         self._readers = readers
         self._fresh()
@@ -109,7 +110,7 @@ class Connections:
         """Lend a reader. Raises StoreBusy when all of them are busy for long."""
         pool = self._pool
         with pool:
-            if not pool.wait_for(self._may_lend, timeout=_READER_WAIT):
+            if not pool.wait_for(self._may_lend, timeout=self._wait):
                 raise StoreBusy(f"{self.path}: all readers are busy; try again")
             if self._closed:
                 raise StoreError(f"{self.path}: this memory was closed; open it again")
@@ -162,7 +163,7 @@ class Connections:
         self._write_lock.acquire()
         self._pool.acquire()
         self._forking = True
-        self._pool.wait_for(lambda: self._opened == len(self._free), timeout=_READER_WAIT)
+        self._pool.wait_for(lambda: self._opened == len(self._free), timeout=_FORK_WAIT)
         for db in (*self._free, *([self._writer] if self._writer else [])):
             db.close()
         self._writer = None

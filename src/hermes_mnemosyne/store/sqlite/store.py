@@ -59,17 +59,19 @@ class SqliteStore:
         durability: str = "normal",
         readers: int = 4,
         wait: float = 5.0,
+        busy_timeout: float = 5.0,
     ) -> None:
         """Open the file, made with its directory (modes 0600 and 0700) when it is missing, and apply missing migrations.
 
         Raises ForeignFile for a file of another program, SchemaMismatch for one of a newer release, StoreUnavailable for a
-        network file system or a file that cannot be written, StoreBusy when a lock is not free within `wait` seconds.
+        network file system or a file that cannot be written, StoreBusy when a lock is not free within `wait` seconds. Later calls
+        that name no wait have `busy_timeout` seconds.
         """
         self.path = Path(path).absolute()
         self._analyser = analyser
-        self._wait = wait
+        self._wait = busy_timeout
         self._forgotten_at = 0.0
-        self._connections = Connections(self.path, durability=durability, readers=readers)
+        self._connections = Connections(self.path, durability=durability, readers=readers, wait=busy_timeout)
         self._counts = search.TermCounts()
         self._prepare(wait)
         with self._connections.reading() as db:
