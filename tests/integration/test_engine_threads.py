@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import hermes_mnemosyne
 from hermes_mnemosyne import Memory
+from hermes_mnemosyne.settings import resolve
 from tests.integration.engine_processes import problems_of, rows_of
 
 MOST_CONNECTIONS = 8
@@ -52,7 +54,8 @@ def handles_in(directory: Path) -> int:
 
 def test_many_threads_leave_few_connections(tmp_path: Path) -> None:
     path = tmp_path / "mnemosyne.db"
-    with Memory.open(path) as memory:
+    # A loaded machine must not decide whether the last of so many gets its turn in time.
+    with Memory.open(path, settings=replace(resolve(environ={}).settings, busy_timeout=120.0)) as memory:
 
         def work(number: int) -> None:
             receipt = memory.remember(f"the secret of thread {number} is a copper kettle")

@@ -53,7 +53,8 @@ def test_every_field_is_taken_over() -> None:
 
 
 def named(value: Any) -> str:
-    return "huge" if value is HUGE or value == {"a": HUGE} else repr(value)[:30]
+    plain = isinstance(value, (str, int, float, list)) and value is not HUGE
+    return repr(value)[:30] if plain else type(value).__name__
 
 
 HUGE = 10**5000
