@@ -31,6 +31,7 @@ from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.spool import DrainReport, Spool
 from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
 from hermes_mnemosyne.store.protocol import Reach
+from hermes_mnemosyne.store.sqlite.connections import Options
 from hermes_mnemosyne.store.sqlite.store import SqliteStore
 from hermes_mnemosyne.worker import Worker
 
@@ -88,15 +89,12 @@ class Engine:
             if self._store is None:
                 if not self._create and not self.path.exists():
                     raise StoreUnavailable(f"there is no database {self.path}: name one with --db, or store something first")
-                store = SqliteStore(
-                    self.path,
-                    self.analyser,
-                    self.key,
+                options = Options(
                     durability=self.settings.durability,
                     readers=self.settings.reader_connections,
-                    wait=wait,
                     busy_timeout=self.settings.busy_timeout,
                 )
+                store = SqliteStore(self.path, self.analyser, self.key, options, wait=wait)
                 expected = store.meta("subject_key")
                 if expected:
                     self.key.expect(expected)

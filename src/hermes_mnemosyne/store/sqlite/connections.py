@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from hermes_mnemosyne import forks
@@ -17,15 +18,24 @@ APPLICATION_ID = 0x4D6E656D  # "Mnem"
 _FORK_WAIT = 5.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a file is used: `durability` is `normal` or `full`, `readers` bounds their pool, waits last `busy_timeout` seconds."""
+
+    durability: str = "normal"
+    readers: int = 4
+    busy_timeout: float = 5.0
+
+
 class Connections:
     """The connections of one file. Every method is safe from any thread."""
 
-    def __init__(self, path: Path, *, durability: str, readers: int, wait: float) -> None:
-        """Open nothing yet; `durability` is `normal` or `full`, `readers` bounds the pool, `wait` (seconds) that for one of it."""
+    def __init__(self, path: Path, options: Options) -> None:
+        """Open nothing yet."""
         self.path = path
-        self._wait = wait
-        self._durability = durability
-        self._readers = readers
+        self._wait = options.busy_timeout
+        self._durability = options.durability
+        self._readers = options.readers
         self._fresh()
         forks.guard(self)
 

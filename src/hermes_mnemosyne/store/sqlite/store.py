@@ -32,7 +32,7 @@ from hermes_mnemosyne.store.protocol import (
 )
 from hermes_mnemosyne.store.sqlite import exporting, migrate, search, upkeep, vectors
 from hermes_mnemosyne.store.sqlite.applying import apply
-from hermes_mnemosyne.store.sqlite.connections import APPLICATION_ID, Connections
+from hermes_mnemosyne.store.sqlite.connections import APPLICATION_ID, Connections, Options
 from hermes_mnemosyne.store.sqlite.errors import mnemosyne_error
 from hermes_mnemosyne.store.sqlite.loading import load
 from hermes_mnemosyne.store.sqlite.previewing import preview
@@ -55,23 +55,21 @@ class SqliteStore:
         path: str | os.PathLike[str],
         analyser: Analyser,
         key: ContentKey,
+        options: Options | None = None,
         *,
-        durability: str = "normal",
-        readers: int = 4,
         wait: float = 5.0,
-        busy_timeout: float = 5.0,
     ) -> None:
         """Open the file, made with its directory (modes 0600 and 0700) when it is missing, and apply missing migrations.
 
         Raises ForeignFile for a file of another program, SchemaMismatch for one of a newer release, StoreUnavailable for a
-        network file system or a file that cannot be written, StoreBusy when a lock is not free within `wait` seconds. Later calls
-        that name no wait have `busy_timeout` seconds.
+        network file system or a file that cannot be written, StoreBusy when a lock is not free within `wait` seconds.
         """
+        options = options or Options()
         self.path = Path(path).absolute()
         self._analyser = analyser
-        self._wait = busy_timeout
+        self._wait = options.busy_timeout
         self._forgotten_at = 0.0
-        self._connections = Connections(self.path, durability=durability, readers=readers, wait=busy_timeout)
+        self._connections = Connections(self.path, options)
         self._counts = search.TermCounts()
         self._prepare(wait)
         with self._connections.reading() as db:
