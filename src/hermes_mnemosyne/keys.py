@@ -39,9 +39,11 @@ class SubjectKey:
         if self._bytes is None:
             self._bytes = self._read()
         wanted = self._create if create is None else create
-        if self._bytes is None and wanted and self._expected is None and not os.path.lexists(self.path):
-            with contextlib.suppress(OSError):  # `problems` tells
-                self._make()
+        if self._bytes is None and wanted and self._expected is None:
+            # Another thread may have made the file since it was looked for.
+            if not os.path.lexists(self.path):
+                with contextlib.suppress(OSError):  # `problems` tells
+                    self._make()
             self._bytes = self._read()
         return self._usable() is not None
 
