@@ -15,12 +15,12 @@ _STAMP = re.compile(r"[0-9a-e][0-9a-f]{15}-[!-~]{1,64}")
 
 def utc_text(moment: datetime) -> str:
     """Return an aware datetime as fixed-width UTC text with microseconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def now_text() -> str:
     """Return the present moment as fixed-width UTC text."""
-    return utc_text(datetime.now(UTC))
+    return f"{datetime.now(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def parse_utc(text: str) -> datetime:

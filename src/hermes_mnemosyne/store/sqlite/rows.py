@@ -48,7 +48,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 
 def dumps(value: Any) -> str:
     """Return compact JSON with stable key order."""
-    return _ENCODE(value)
+    return _ENCODE(value) if value or not isinstance(value, dict) else "{}"
 
 
 def entry_value(row: sqlite3.Row | tuple[Any, ...]) -> Entry:

@@ -254,12 +254,12 @@ class Transaction:
 
     # -- new rows ----------------------------------------------------------------------------------------------------------------
 
-    def insert_turn(self, turn: Turn, session: int, body: str, context: str) -> int:
-        """Insert a live turn and its tokens, and return its row number."""
+    def insert_turn(self, turn: Turn, session: int, derived: tuple[bytes, str, str]) -> int:
+        """Insert a live turn and return its row number; `derived` are its content hash, its tokens and those of its neighbours."""
+        digest, body, context = derived
         scope = self.scope(turn.theme, turn.subject)
         seq = self.next_seq()
         row = row_number(scope, TURN, seq)
-        digest = bytes.fromhex(content_hash(turn.content))
         self.db.execute(
             self.sql["insert_turn"],
             (

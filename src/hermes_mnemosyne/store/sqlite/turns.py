@@ -42,6 +42,7 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
     before = tx.lengthen_context(last[0], lent[0]) if last else ""
     uids = []
     for index, (text, body) in enumerate(zip(fresh, bodies, strict=True)):
+        role, digest = _key(text)
         context = (
             ""
             if body.count(" ") >= OWN_CONTEXT_TOKENS
@@ -49,11 +50,11 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
         )
         turn = Turn(
             uid=text.uid, theme=op.theme, subject=op.subject, session_id=op.session_id, position=position + 1 + index,
-            role=text.role, speaker=text.speaker, content=text.content, occurrence=occurrences(tx.db, tx.key, where, *_key(text))[1] + 1,
+            role=text.role, speaker=text.speaker, content=text.content, occurrence=occurrences(tx.db, tx.key, where, role, digest)[1] + 1,
             occurred_at=text.occurred_at, occurred_offset=text.occurred_offset, parent_session_id=op.parent_session_id,
             visibility=op.visibility, metadata=text.metadata, created_at=op.at, clock=clock,
         )  # fmt: skip
-        tx.insert_turn(turn, session, body, context)
+        tx.insert_turn(turn, session, (bytes.fromhex(digest), body, context))
         uids.append(text.uid)
     if op.prompt:
         tx.db.executemany(tx.sql["mark_injected"], [(scope, op.prompt, uid, op.at) for uid in uids])
@@ -121,7 +122,7 @@ def restore_turn(tx: Transaction, turn: Turn) -> None:
         top = tx.db.execute(tx.sql["live_occurrences"], (session, turn.role, digest, scope)).fetchone()[1]
         turn = replace(turn, occurrence=top + 1)
     body = tx.analyser.turn_tokens(turn.content, turn.speaker, turn.occurred_at)
-    row = tx.insert_turn(turn, session, body, "")
+    row = tx.insert_turn(turn, session, (digest, body, ""))
     tx.renew_context(row)
     for number in tx.db.execute(tx.sql["beside"], (row,)).fetchone():
         if number is not None:
