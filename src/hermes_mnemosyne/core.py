@@ -137,6 +137,7 @@ class Engine:
             return []
         if hook:
             return self._submit_hook(ops)
+        until = time.monotonic() + self.settings.busy_timeout
         if not self.spool.is_empty():
             self.drain(wait=self.settings.busy_timeout, theme=ops[0].theme)
         try:
@@ -144,7 +145,7 @@ class Engine:
             if any(isinstance(op, Forget) for op in ops):
                 self.bind_key()
             self._cancel_queued(ops)
-            outcomes = store.apply(ops, wait=self.settings.busy_timeout)
+            outcomes = store.apply(ops, wait=max(HOOK_WAIT, until - time.monotonic()))
         except ForeignFile:
             raise
         except StoreUnavailable as error:
@@ -222,6 +223,8 @@ class Engine:
             report = self.spool.drain(lambda ops: self._open(wait).apply(ops, wait=wait), theme=theme, until=until)
         self.counters["drained"] += report.applied
         self.counters["quarantined"] += report.quarantined
+        if report.applied:
+            self.wake()  # a forget among them has left work
         return report
 
     def overlay(self, reach: Reach) -> tuple[Overlay, bool]:

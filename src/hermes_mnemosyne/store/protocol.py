@@ -229,7 +229,7 @@ class Store(Protocol):
         ...
 
     def speakers(self, reach: Reach) -> frozenset[str]:
-        """Return the known speakers within reach (a bounded number, most recent first when cut)."""
+        """Return the known speakers within reach; of very many those who have spoken most."""
         ...
 
     def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:

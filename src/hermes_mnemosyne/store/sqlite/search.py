@@ -5,9 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from threading import Lock
 from typing import Any
 
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
@@ -225,8 +223,8 @@ class TermCounts:
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._lock = Lock()
-        self._known: OrderedDict[tuple[Any, ...], tuple[int, int, int]] = OrderedDict()
+        # Without a lock, which a forked child could inherit locked; single steps on a dictionary need none.
+        self._known: dict[tuple[Any, ...], tuple[int, int, int]] = {}
 
     def get(self, db: sqlite3.Connection, terms: Sequence[str], where: Filter, ceiling: int) -> dict[str, int]:
         """Return the counts. In stores of more than some thousand rows they may be off by a twentieth."""
@@ -237,14 +235,12 @@ class TermCounts:
         place: tuple[Any, ...] = (ceiling, *(ranges if len(ranges) <= _MOST_RANGES else [scopes.places(where)]))
         counts = {}
         for term in terms:
-            with self._lock:
-                known = self._known.get((term, *place))
+            known = self._known.get((term, *place))
             if known is None or (seq != known[2] and self._is_stale(known, rows)):
                 known = (self._count(db, term, ranges, scopes.places(where), ceiling), rows, seq)
-                with self._lock:
-                    self._known[term, *place] = known
-                    while len(self._known) > _CACHED_COUNTS:
-                        self._known.popitem(last=False)
+                if len(self._known) >= _CACHED_COUNTS:
+                    self._known.clear()
+                self._known[term, *place] = known
             counts[term] = known[0]
         return counts
 
