@@ -57,7 +57,11 @@ def _new(
 def _replaced(db: sqlite3.Connection, op: MirrorChange, scope: int) -> frozenset[str]:
     """Return the row that a write of the host's memory tool takes away, if only this file had written it."""
     uid = None if op.action == "add" else matching(db, op, scope)
-    return frozenset([uid]) if uid and _is_only_from(db, uid, op) else frozenset()
+    if uid is None or not _is_only_from(db, uid, op):
+        return frozenset()
+    digest = bytes.fromhex(content_hash(op.content))
+    same = op.action == "replace" and db.execute(statements("write")["entry_by_hash"], (scope, op.target, digest)).fetchone()
+    return frozenset() if same and same[0] == uid else frozenset([uid])
 
 
 def _dropped(db: sqlite3.Connection, op: MirrorFile, scope: int) -> frozenset[str]:
