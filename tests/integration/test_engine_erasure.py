@@ -14,6 +14,7 @@ from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.recall.analyse import TextAnalyser
 from hermes_mnemosyne.settings import resolve
 from hermes_mnemosyne.store.operations import AddEntry, MirrorChange, MirrorFile
+from hermes_mnemosyne.store.sqlite import upkeep
 from hermes_mnemosyne.values import Origin
 from tests.integration.engine_processes import begin, finished, locked, worker
 
@@ -218,6 +219,18 @@ def test_a_reader_that_stays_holds_an_erasure_up_and_it_shows(memory: Memory) ->
     assert not memory.engine.store.upkeep(seconds=0.2)
     assert memory.stats()["store"]["erasures_pending"] >= 1
     list(records)
+    assert is_wiped(memory)
+
+
+def test_a_file_too_large_to_be_compacted_at_once_is_compacted_by_reindexing(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "COMPACTED_BYTES", 0)
+    memory.forget(live(memory))
+    assert memory.engine.finish(30.0)
+    assert memory.stats()["store"]["compaction_due"] == 1
+    memory.engine.store.reindex()
+    assert memory.stats()["store"]["compaction_due"] == 0
     assert is_wiped(memory)
 
 

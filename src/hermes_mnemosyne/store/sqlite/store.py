@@ -87,7 +87,7 @@ class SqliteStore:
                     f"{self.path} lies on a network file system, where SQLite's log loses data: choose a local path with --db or "
                     "MNEMOSYNE_DATA_DIR"
                 )
-            if self.path.exists() and self.path.stat().st_size:
+            if self.path.exists() and (self.path.stat().st_size or not self.path.is_file()):
                 self._refuse_foreign()
             else:
                 paths.secure_file(self.path)
@@ -351,16 +351,17 @@ class SqliteStore:
             db.execute(statements("upkeep")["prune_injected"], (before,))
 
     def reindex(self) -> int:
-        """Rebuild the full-text index and the counters from the rows and return how many rows there are."""
+        """Rebuild the full-text index and the counters from the rows and return how many rows there are.
+
+        A file that was too large to be compacted after an erasure is compacted now.
+        """
         with self._connections.writing(self._wait) as db:
             db.execute(statements("upkeep")["rebuild_tokens"])
             db.execute(statements("upkeep")["recount"])
         done, _ = upkeep.reindex(self._connections, self._tools, only_old=False)
+        if self.meta("compaction_due"):
+            upkeep.compact(self._connections)
         return done
-
-    def compact(self) -> None:
-        """Write the file anew without what deleted rows may have left in its pages; it is locked meanwhile."""
-        upkeep.compact(self._connections)
 
     def due(self) -> bool:
         """Tell whether there is work for `upkeep`."""

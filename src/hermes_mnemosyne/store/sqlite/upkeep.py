@@ -73,7 +73,7 @@ def erase(connections: Connections, *, until: float, hurry: bool) -> bool:
 def _compact_once(connections: Connections) -> None:
     """Write all pages anew: those that SQLite rearranged may hold stale copies that secure_delete does not know of.
 
-    Once per round, whoever does it. Very large files are left to `compact`, since they would be locked for too long.
+    Once per round, whoever does it. Very large files are left to `reindex`, since they would be locked for too long.
     """
     sql = statements("upkeep")
     with connections.reading() as db:
