@@ -268,7 +268,7 @@ def _python() -> Iterator[Check]:
     from importlib.util import find_spec
 
     version = ".".join(map(str, sys.version_info[:3]))
-    missing = [name for name in ("yaml", "ruamel.yaml", "snowballstemmer") if not _present(name, find_spec)]
+    missing = [name for name in ("yaml", "ruamel.yaml") if not _present(name, find_spec)]
     if missing:
         yield Check("python", "fail", f"Python {version} without {', '.join(missing)}", "pip install --upgrade hermes-mnemosyne")
     else:

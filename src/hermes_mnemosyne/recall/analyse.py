@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
 from hermes_mnemosyne.recall.characters import TERMINAL_CODE
 from hermes_mnemosyne.recall.compounds import MAX_JOINED, Compound, compounds, is_simple, pairs
+from hermes_mnemosyne.recall.stemming import stem
 from hermes_mnemosyne.recall.words import STOP_WORDS
 
 ANALYSER_VERSION = 1
@@ -39,11 +39,7 @@ _CACHED_LENGTH = 64
 _CACHE_SIZE = 32_768
 _BATCH = 4_096
 _OUTER_LEFT, _OUTER_RIGHT = "\"'([{<`,;:!?", "\"')]}>`,.;:!?"
-# Words that English stemming may change: it never touches other endings or words without a vowel, and asking it is slow.
-_STEMMABLE = re.compile(
-    r"(?=[^aeiouy]*[aeiouy])[a-z]{0,61}"
-    r"(?:s|ed|ing|y|e|ll|al|er|ic|ant|ent|ism|ous|ion|ator|ful|li|iti|nci|ogi|ogist)"
-)
+_PLAIN_WORD = re.compile(r"[a-z]{3,64}")
 _PLAIN_TOKEN = re.compile(r"[a-z0-9]+")
 
 
@@ -94,15 +90,6 @@ class _Cache(dict[str, str]):
         return value
 
 
-class _Stemmers(threading.local):
-    """The stemmer of a thread: it keeps the word it works on as state."""
-
-    def __init__(self) -> None:
-        import snowballstemmer  # loading it costs more than most commands need
-
-        self.stem: Callable[[str], str] = snowballstemmer.stemmer("english").stemWord
-
-
 def encode(token: str) -> str:
     """Return a folded token as ASCII letters and digits; different tokens stay different."""
     if _PLAIN_TOKEN.fullmatch(token) and not token.startswith(ESCAPE):
@@ -121,8 +108,7 @@ class TextAnalyser:
     version = ANALYSER_VERSION
 
     def __init__(self) -> None:
-        """Start with empty caches; the stemmer is loaded when the first word needs it."""
-        self._local: _Stemmers | None = None
+        """Start with empty caches."""
         self._words = _Cache(self._encode_word)
         self._chunks = _Cache(self._encode_chunk)
 
@@ -168,11 +154,7 @@ class TextAnalyser:
 
     def _encode_word(self, word: str) -> str:
         """Return the encoded token of one folded token, stemmed where it is a plain word."""
-        if _STEMMABLE.fullmatch(word):
-            if self._local is None:
-                self._local = _Stemmers()
-            word = self._local.stem(word)
-        return encode(word)
+        return encode(stem(word) if _PLAIN_WORD.fullmatch(word) else word)
 
     # -- what is asked -----------------------------------------------------------------------------------------------------------
 
