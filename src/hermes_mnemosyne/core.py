@@ -29,7 +29,7 @@ from hermes_mnemosyne.recall.overlay import Overlay
 from hermes_mnemosyne.recall.pipeline import Recaller, RecallOptions
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.spool import DrainReport, Spool
-from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
+from hermes_mnemosyne.store.operations import CaptureTurns, Forget, Operation, Outcome
 from hermes_mnemosyne.store.protocol import Reach
 from hermes_mnemosyne.store.sqlite.connections import Options
 from hermes_mnemosyne.store.sqlite.store import SqliteStore
@@ -44,6 +44,7 @@ _UPKEEP_STEP = 1.0
 _OVERLAID = 2000
 _DRAIN_PAUSE = 0.002
 _PAUSE = 0.02
+_BRIEF_AT_ONCE = 32
 _PRUNE_EVERY = 6 * 3600.0
 
 
@@ -69,6 +70,7 @@ class Engine:
         # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
         self.clock = HybridClock(secrets.token_hex(8))
         self._pruned = time.monotonic()
+        self._brief = 0
         self._worker = Worker(lambda: self._work(hurry=False), name="mnemosyne-worker")
         forks.guard(self)
 
@@ -171,8 +173,20 @@ class Engine:
                 _log.warning("the store cannot be written, the write is queued: %s", error)
             else:
                 self._count(outcomes)
+                self._note_brief(ops)
                 return outcomes
         return self._enqueue(ops, wait=_HOOK_APPEND_WAIT)
+
+    def _note_brief(self, ops: Sequence[Operation]) -> None:
+        """Let the worker complete brief captures now and then: to start it each time would cost a hook more than it saved."""
+        self._brief += sum(isinstance(op, CaptureTurns) and op.brief for op in ops)
+        if self._brief >= _BRIEF_AT_ONCE:
+            self._complete_brief()
+
+    def _complete_brief(self) -> None:
+        if self._brief:
+            self._brief = 0
+            self.wake()
 
     def _spool_is_empty(self, wait: float) -> bool:
         """Tell whether nothing waits; a spool that is busy is being written."""
@@ -229,6 +243,7 @@ class Engine:
 
     def overlay(self, reach: Reach) -> tuple[Overlay, bool]:
         """Return what a recall must see of the spool, after an attempt to drain it, and whether that is all of it."""
+        self._complete_brief()
         try:
             if self.spool.is_empty(wait=_DRAIN_WAIT):
                 return Overlay(), True

@@ -224,3 +224,22 @@ def test_what_stands_in_a_prompt_is_kept_per_session_until_a_reset(world: World)
     assert world.store.injected("alpha", "", "s2") == {"u4"}
     for theme, subject in (("beta", ""), ("alpha", "contact")):
         assert world.store.injected(theme, subject, "s1") == frozenset()
+
+
+def test_a_brief_capture_leaves_the_index_as_any_other_once_upkeep_is_done(world: World, new_world: Callable[..., World]) -> None:
+    other = new_world()
+    for one, brief in ((world, False), (other, True)):
+        for number in range(5):
+            one.say(f"question {number} about lamps", f"answer {number} about chairs", brief=brief)
+        assert one.store.upkeep(seconds=30)
+    for words in ("question", "answer", "lamp", "2", "chair"):
+        assert other.found(words) == world.found(words)
+        assert len(world.found(words)) > 1
+
+
+def test_the_words_around_a_brief_capture_are_those_around_any_other(new_world: Callable[..., World]) -> None:
+    world = new_world()
+    world.say("first lamp", brief=True)
+    world.say("second chair", brief=True)
+    assert world.store.upkeep(seconds=30)
+    assert sorted(world.found("chair")) == ["first lamp", "second chair"]

@@ -136,12 +136,14 @@ class CaptureTurns(Operation):
     With `transcript` false each is new and takes the next occurrence number of its text. With `transcript` true they are the
     session as it is known now: of each (role, text) only as many are stored as the list holds more than the session has had,
     live, retired or forgotten. With `prompt` the stored ones are marked as standing in the prompt of that session.
+    With `brief` the words of the first message reach the one before it by upkeep, so that whoever waits waits less.
     """
 
     session_id: str
     turns: tuple[TurnText, ...]
     transcript: bool = False
     prompt: str = ""
+    brief: bool = False
     parent_session_id: str = ""
     visibility: Visibility = "synced"
 

@@ -75,6 +75,7 @@ def _capture(session: Session, ledger: Ledger, turns: tuple[TurnText, ...], *, t
         turns=turns,
         transcript=transcript,
         prompt=session.own_marks(ledger.session_id),
+        brief=True,
         parent_session_id=session.parent_session_id,
         visibility=session.visibility,
     )

@@ -337,6 +337,7 @@ class SqliteStore:
         now = time.monotonic()
         until = now + seconds
         done = upkeep.erase(self._connections, until=until, hurry=hurry or now > self._forgotten_at + _QUIET)
+        done = upkeep.renew_contexts(self._connections, self._tools, until=until) and done
         if self._old_index:
             _, finished = upkeep.reindex(self._connections, self._tools, only_old=True, until=until)
             self._old_index = not finished
@@ -365,7 +366,7 @@ class SqliteStore:
 
     def due(self) -> bool:
         """Tell whether there is work for `upkeep`."""
-        return self._old_index or upkeep.pending(self._connections) > 0
+        return self._old_index or upkeep.pending(self._connections) > 0 or upkeep.has_stale_contexts(self._connections)
 
     def check(self) -> list[str]:
         """Return what an integrity check finds wrong."""

@@ -197,12 +197,14 @@ class Transaction:
         if context != tokens.context:
             self.index.put(row, replace(tokens, context=context), fresh=False)
 
-    def lengthen_context(self, row: int, after: str) -> str:
-        """Give the last turn of a session its next neighbour's words, and return what it lends to that neighbour."""
+    def lengthen_context(self, row: int, after: str, *, later: bool) -> str:
+        """Give the last turn of a session its next neighbour's words, at once or by upkeep, and return what it lends to that one."""
         tokens = self.index.get(row)
         if tokens is None:
             return ""
-        if after and not tokens.is_long:
+        if after and not tokens.is_long and later:
+            self.db.execute(self.sql["insert_stale"], (row,))
+        elif after and not tokens.is_long:
             context = f"{tokens.context} {after}" if tokens.context else after
             self.index.put(row, replace(tokens, context=context), fresh=False)
         return tokens.lent

@@ -39,7 +39,7 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
     position = last[1] if last else 0
     bodies = [tx.analyser.turn_tokens(text.content, text.speaker, text.occurred_at) for text in fresh]
     lent = [lend(body) for body in bodies]
-    before = tx.lengthen_context(last[0], lent[0]) if last else ""
+    before = tx.lengthen_context(last[0], lent[0], later=op.brief) if last else ""
     uids = []
     for index, (text, body) in enumerate(zip(fresh, bodies, strict=True)):
         role, digest = _key(text)

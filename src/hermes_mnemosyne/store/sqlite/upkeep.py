@@ -126,6 +126,29 @@ def reindex(connections: Connections, tools: Tools, *, only_old: bool, until: fl
     return done, False
 
 
+def renew_contexts(connections: Connections, tools: Tools, *, until: float) -> bool:
+    """Add the words that hooks left to be added to the neighbour columns; True when none is left."""
+    sql = statements("upkeep")
+    while time.monotonic() <= until:
+        with connections.reading() as db:
+            rows = [row[0] for row in db.execute(sql["stale"], (_BATCH,))]
+        if not rows:
+            return True
+        with connections.writing(5.0) as db:
+            tx = Transaction(db, tools)
+            for row in rows:
+                tx.renew_context(row)
+            db.executemany(sql["delete_stale"], [(row,) for row in rows])
+            tx.finish()
+    return False
+
+
+def has_stale_contexts(connections: Connections) -> bool:
+    """Tell whether `renew_contexts` has something to do."""
+    with connections.reading() as db:
+        return db.execute(statements("upkeep")["stale"], (1,)).fetchone() is not None
+
+
 def _with_neighbours(tx: Transaction, rows: list[int]) -> list[int]:
     """Return the turns among `rows` and those beside them, which hold words of theirs."""
     turns = [row for row in rows if shelf_of(row) == TURN]

@@ -178,6 +178,11 @@ CREATE TABLE stamps (
 -- Encoded tokens of the analyser: the text, its neighbours in the session, and facets (session, flags) to filter by.
 CREATE VIRTUAL TABLE tokens USING fts5 (body, context, facets, version UNINDEXED, tokenize = 'ascii');
 
+-- Turns whose neighbour column lacks the words of the turn that came after them; upkeep adds these.
+CREATE TABLE stale_contexts (
+    row INTEGER PRIMARY KEY
+);
+
 CREATE TABLE vector_models (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,

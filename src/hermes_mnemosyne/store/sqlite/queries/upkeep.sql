@@ -62,3 +62,9 @@ DELETE FROM injected WHERE at < ?
 
 -- name: save_meta_once
 INSERT OR IGNORE INTO meta VALUES (?, ?)
+
+-- name: stale
+SELECT row FROM stale_contexts ORDER BY row LIMIT ?
+
+-- name: delete_stale
+DELETE FROM stale_contexts WHERE row = ?

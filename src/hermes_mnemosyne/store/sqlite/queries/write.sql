@@ -217,6 +217,9 @@ DELETE FROM tokens WHERE rowid = ?
 -- name: delete_vectors
 DELETE FROM vectors WHERE row = ?
 
+-- name: insert_stale
+INSERT OR IGNORE INTO stale_contexts VALUES (?)
+
 -- name: beside
 SELECT
     (SELECT p.id FROM turns AS p WHERE p.session = t.session AND (p.position, p.uid) < (t.position, t.uid)
