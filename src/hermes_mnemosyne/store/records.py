@@ -20,7 +20,8 @@ _INTEGER_BITS = 63
 _Choice = TypeVar("_Choice", bound=str)
 
 
-def _is_time(text: str) -> bool:
+def is_time(text: str) -> bool:
+    """Tell whether a text is a time of fixed width that a calendar has."""
     if not _TIME.fullmatch(text):
         return False
     try:
@@ -74,7 +75,7 @@ class Fields:
     def time(self, name: str, default: str | None = None) -> str:
         """Return a time of fixed width; without a default it must be there."""
         value = self._record.get(name) or default
-        if not isinstance(value, str) or not _is_time(value):
+        if not isinstance(value, str) or not is_time(value):
             raise InvalidInput(f"{name} must be a time such as 2026-11-30T12:00:00.000000Z")
         return value
 

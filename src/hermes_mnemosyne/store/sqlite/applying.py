@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +21,11 @@ from hermes_mnemosyne.store.operations import (
     Undo,
 )
 from hermes_mnemosyne.store.protocol import Analyser
+from hermes_mnemosyne.store.records import is_time
 from hermes_mnemosyne.store.sqlite import entries, forgetting, merging, mirroring, turns
 from hermes_mnemosyne.store.sqlite.connections import Connections
 from hermes_mnemosyne.store.sqlite.transaction import REJECTIONS, Rejected, Tools, Transaction
+from hermes_mnemosyne.text import storable
 
 _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
     AddEntry: entries.add,
@@ -55,11 +57,32 @@ class Prepared:
                     self.entry_tokens(op.changes["content"], ())
                 case MirrorChange() if op.action != "remove":
                     self.entry_tokens(op.content, ())
+                case MirrorFile():
+                    for _, line in op.lines:
+                        self.entry_tokens(line, ())
+                case MergeRecord():
+                    self._prepare_record(op.record)
                 case CaptureTurns() if not op.transcript:
                     for text in op.turns:
                         self.turn_tokens(text.content, text.speaker, text.occurred_at)
                 case _:
                     pass
+
+    def _prepare_record(self, record: Mapping[str, Any]) -> None:
+        """Compute the tokens of a record as far as it looks like one; the merge itself refuses a wrong one."""
+        content, tags = record.get("content"), record.get("tags") or ()
+        speaker, occurred_at = record.get("speaker", ""), record.get("occurred_at")
+        if not isinstance(content, str):
+            return
+        content = storable(content)[0]
+        if record.get("type") == "entry" and isinstance(tags, list | tuple) and all(isinstance(tag, str) for tag in tags):
+            self.entry_tokens(content, tuple(sorted({storable(tag)[0] for tag in tags})))
+        elif (
+            record.get("type") == "turn"
+            and isinstance(speaker, str)
+            and (occurred_at is None or (isinstance(occurred_at, str) and is_time(occurred_at)))
+        ):
+            self.turn_tokens(content, storable(speaker)[0], occurred_at)
 
     def entry_tokens(self, content: str, tags: Sequence[str]) -> str:
         """Return the tokens of an entry."""
