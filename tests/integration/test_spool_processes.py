@@ -283,7 +283,8 @@ def test_what_one_side_of_a_fork_appends_survives_the_closing_of_the_other(path:
     spool.close()
     for handle in (from_parent, to_child, from_child, to_parent):
         os.close(handle)
-    waiting = {op.op_id for op in Spool(path, max_bytes=100_000_000).pending()}
+    with contextlib.closing(Spool(path, max_bytes=100_000_000)) as left:
+        waiting = {op.op_id for op in left.pending()}
     expected = {"before:0", "child:0", "parent:1"} | ({"parent:0", "child:1"} if ends == "parent" else set())
     assert waiting == expected
 

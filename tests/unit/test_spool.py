@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -226,7 +227,8 @@ def test_at_its_limit_it_refuses_and_counts_and_keeps_what_it_accepted(path: Pat
         with pytest.raises(StoreFull, match="spool_max_bytes"):
             spool.append([add("z" * 2_000)])
     spool.close()
-    status = Spool(path, max_bytes=2_000).status()
+    with contextlib.closing(Spool(path, max_bytes=2_000)) as again:
+        status = again.status()
     assert (status["count"], status["bytes"], status["max_bytes"], status["refused"]) == (2, held, 2_000, 2)
     assert 600 < held <= 2_000
     assert spool.drain(store.apply) == DrainReport(applied=2)
