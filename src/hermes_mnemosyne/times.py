@@ -133,14 +133,19 @@ def _span_of_days(first: date, last: date, *, upper: bool, zone: tzinfo | None) 
         day = last + timedelta(days=1)
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
     try:
-        aware = midnight if zone is not None else midnight.astimezone()
-        return _moment_of(aware)
+        return _moment_of(midnight if zone is not None else _first_instant(midnight))
     except (OverflowError, ValueError):
         if day.year == 1:
             return Moment(utc_text(_FIRST), None)
         if day.year == 9999:  # noqa: PLR2004 - the last year of a datetime
             return Moment(utc_text(_LAST), None)
         raise
+
+
+def _first_instant(midnight: datetime) -> datetime:
+    """Return when a local day begins, also where the clock is put forward over midnight or back to it."""
+    readings = [midnight.astimezone(), midnight.replace(fold=1).astimezone()]
+    return min((reading for reading in readings if reading.date() >= midnight.date()), default=max(readings))
 
 
 def date_words(utc: str, offset: int | None = None) -> str:

@@ -129,3 +129,33 @@ def test_dates_are_said_in_words_whatever_the_locale() -> None:
     assert date_words("2026-11-30T23:30:00.000000Z", 60) == "tuesday 1 december 2026"
     assert date_words("2026-01-01T00:30:00.000000Z", -60) == "wednesday 31 december 2025"
     assert date_words("0001-01-01T00:30:00.000000Z", -60) == "monday 1 january 1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "America/Havana",
+        "America/Santiago",
+        "Africa/Cairo",
+        "Asia/Beirut",
+        "America/Asuncion",
+        "America/Sao_Paulo",
+        "Europe/London",
+    ],
+)
+def test_a_local_day_holds_its_own_hours_only_where_the_clock_changes_at_midnight(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", name)
+    time.tzset()
+    try:
+        for year in (2017, 2026):
+            first = date(year, 1, 1)
+            for day in (first + timedelta(days=number) for number in range(365)):
+                start, end = parse_utc(parse_when(day)), parse_utc(parse_when(day, upper=True))
+                just_before = timedelta(microseconds=1)
+                assert start.astimezone().date() == (end - just_before).astimezone().date() == day
+                assert (start - just_before).astimezone().date() == day - timedelta(days=1)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
