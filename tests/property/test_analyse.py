@@ -105,3 +105,10 @@ def test_composed_decomposed_and_upper_case_spellings_are_one(text: str) -> None
         ANALYSER.entry_tokens(text, ()).split()
     )
     assert held(text.upper(), text)
+
+
+@given(st.sampled_from(["x", "ab", "Ab1", "a-", "\u00fc", "\u65e5", "1", "_"]), st.integers(1, 20_000))
+def test_one_word_of_any_length_is_found_as_it_is_written(unit: str, length: int) -> None:
+    word = (unit * length)[:length]
+    terms = ANALYSER.analyse_query(word).terms
+    assert not terms or not set(ANALYSER.entry_tokens(word, ()).split()).isdisjoint(terms)

@@ -26,7 +26,9 @@ _SIGNS = (
 # Characters that may stand inside a compound; every other character that belongs to no word ends it.
 _CONNECTORS = r"_\-.:/\\@?&=#%+~'*$^\u00b7\u30fb"
 
-COMPOUND = re.compile(rf"(?:[\w{_SIGNS}{SPACELESS}{_CONNECTORS}]|(?<=\d),(?=\d)){{1,4096}}")
+LONGEST = 4096
+"""Characters of a compound; what is longer is taken for several, in a text and in a query alike."""
+COMPOUND = re.compile(rf"(?:[\w{_SIGNS}{SPACELESS}{_CONNECTORS}]|(?<=\d),(?=\d)){{1,{LONGEST}}}")
 RUN = re.compile(rf"[{SPACELESS}]+|(?:(?![_{SPACELESS}])[\w{_SIGNS}])+")
 SCRIPT = re.compile(rf"[0-9]+|[{_LATIN}]+|[{_GREEK}]+|[{_CYRILLIC}]+|(?:(?![0-9{_LATIN}{_GREEK}{_CYRILLIC}])[\w{_SIGNS}])+")
 NOT_ASCII_SYMBOL = re.compile(rf"[^\x00-\x7f\w{_SIGNS}{SPACELESS}\s]")

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import add
 
-from hermes_mnemosyne.recall.characters import ASCII_PART, COMPOUND, NOT_ASCII_SYMBOL, RUN, SCRIPT, SPACELESS, is_symbol, plain
+from hermes_mnemosyne.recall.characters import (
+    ASCII_PART,
+    COMPOUND,
+    LONGEST,
+    NOT_ASCII_SYMBOL,
+    RUN,
+    SCRIPT,
+    SPACELESS,
+    is_symbol,
+    plain,
+)
 from hermes_mnemosyne.recall.words import CONTRACTION
 
 MAX_JOINED = 4
@@ -56,8 +66,8 @@ class Compound:
 
 
 def is_simple(word: str) -> bool:
-    """Tell whether a word has no parts: ASCII letters without a case boundary."""
-    return word.isascii() and word.isalpha() and (word.islower() or word[1:].islower() or word.isupper())
+    """Tell whether a word has no parts: ASCII letters without a case boundary, no more than one compound may have."""
+    return len(word) <= LONGEST and word.isascii() and word.isalpha() and (word.islower() or word[1:].islower() or word.isupper())
 
 
 def pairs(run: str) -> Iterator[str]:
