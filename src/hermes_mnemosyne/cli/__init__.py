@@ -56,18 +56,10 @@ def run(args: argparse.Namespace) -> int:
         out.flush_quietly()
         complain(str(error))
         return Exit.USAGE if isinstance(error, InvalidInput) else Exit.FAILED
-    except BrokenPipeError:
-        _detach_stdout()
-        return BROKEN_PIPE
     except OSError as error:
-        _detach_stdout()
-        complain(
-            f"{error.filename or 'input or output'}: {error.strerror or error}: check the path, its permissions and the free space"
-        )
-        return Exit.FAILED
+        return _failed_io(error)
     except KeyboardInterrupt:
-        complain("interrupted: what was acknowledged is stored")
-        return INTERRUPTED
+        return _interrupted()
     return code
 
 
@@ -77,11 +69,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = build_parser().parse_args(argv)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
+    except OSError as error:  # from printing the version
+        return _failed_io(error)
+    except KeyboardInterrupt:
+        return _interrupted()
     return run(args)
+
+
+def _interrupted() -> int:
+    complain("interrupted: what was acknowledged is stored")
+    return INTERRUPTED
+
+
+def _failed_io(error: OSError) -> int:
+    """Report what could not be read or written and return the exit code; a reader that went away is told nothing."""
+    _detach_stdout()
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE
+    complain(
+        f"{error.filename or 'input or output'}: {error.strerror or error}: check the path, its permissions and the free space"
+    )
+    return Exit.FAILED
 
 
 def _detach_stdout() -> None:
     """Point stdout to nowhere, so that the interpreter's last flush cannot fail again."""
+    if sys.stdout is None:
+        return
     try:
         stdout = sys.stdout.fileno()
     except (OSError, ValueError):

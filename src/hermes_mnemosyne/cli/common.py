@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.cli.output import Output, complain
@@ -52,8 +52,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with the code for usage errors."""
+        option, _, wrong = message.removeprefix("argument ").partition(": ")
         dashed = any(word.startswith("-") for word in message.removeprefix("unrecognized arguments: ").split())
         hint = "write -- before a text that begins with a dash, or " if dashed or "required" in message else ""
+        if message.startswith("argument "):
+            value = option.partition("/")[0]
+            hint = f"write {value}=VALUE where the value begins with a dash, or " if wrong.startswith("expected") else ""
         complain(f"{message}: {hint}see '{self.prog} --help'")
         sys.exit(Exit.USAGE)
 
@@ -153,9 +157,16 @@ def text_of(value: str) -> str:
     """Return a text argument; `-` reads standard input, any bytes, without its last line end."""
     if value != "-":
         return value
-    data = getattr(sys.stdin, "buffer", sys.stdin).read()
-    text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
+    data = standard_input().read()
+    text = data.decode("utf-8", "surrogateescape")
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def standard_input() -> BinaryIO:
+    """Return the bytes of standard input. Raises InvalidInput when the process was started without one."""
+    if sys.stdin is None:
+        raise InvalidInput("there is no standard input to read '-' from: give the text or a file")
+    return sys.stdin.buffer
 
 
 def metadata_of(pairs: Sequence[str]) -> Mapping[str, Any]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hermes_mnemosyne._errors import InvalidInput
-from hermes_mnemosyne.cli.common import Commands, Exit, add_command, opened
+from hermes_mnemosyne.cli.common import Commands, Exit, add_command, opened, standard_input
 from hermes_mnemosyne.cli.output import Output, Progress, complain, visible
 from hermes_mnemosyne.values import TARGETS, Target
 
@@ -68,7 +67,7 @@ def _import(args: argparse.Namespace, out: Output) -> int:
 @contextmanager
 def _reading(name: str) -> Iterator[BinaryIO]:
     if name == "-":
-        yield sys.stdin.buffer
+        yield standard_input()
         return
     with Path(name).open("rb") as file:
         yield file

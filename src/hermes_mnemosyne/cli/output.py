@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 import sys
@@ -88,9 +90,10 @@ def cut_to(text: str, columns: int) -> str:
 class Output:
     """Where one command prints its answer."""
 
-    def __init__(self, stream: TextIO, *, json_mode: bool) -> None:
-        """Print to `stream`; `json_mode` is for the command to ask."""
-        self._stream = stream
+    def __init__(self, stream: TextIO | None, *, json_mode: bool) -> None:
+        """Print to `stream`, None when the process was started without one; `json_mode` is for the command to ask."""
+        self._missing = stream is None
+        self._stream = io.StringIO() if stream is None else stream
         self.json_mode = json_mode
         self.terminal = bool(getattr(stream, "isatty", lambda: False)())
         self._coloured = self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -104,7 +107,9 @@ class Output:
         _write(self._stream, text + "\n")
 
     def utf8(self, text: str) -> None:
-        """Print text as UTF-8 whatever the encoding of the stream is: for data, not for people."""
+        """Print text as UTF-8 whatever the encoding of the stream is: for data, not for people. Raises OSError."""
+        if self._missing:
+            raise OSError(errno.EBADF, "there is no standard output")
         binary = getattr(self._stream, "buffer", None)
         if binary is None:
             self._stream.write(text)
