@@ -83,7 +83,7 @@ def cleaned(value: Any, storable: CleanValue, mask: CleanValue | None) -> tuple[
     return value, (*notes, *found)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Return a value as a message may show it: short, and without fail."""
     try:
         text = repr(value)
@@ -125,17 +125,17 @@ class _Check:
 
     def importance(self, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise InvalidInput(f"importance is a number from 0 to 1, not {_shown(value)}")
+            raise InvalidInput(f"importance is a number from 0 to 1, not {shown(value)}")
         return float(value)
 
     def flag(self, name: str, value: Any) -> bool:
         if not isinstance(value, bool):
-            raise InvalidInput(f"{name} is true or false, not {_shown(value)}")
+            raise InvalidInput(f"{name} is true or false, not {shown(value)}")
         return value
 
     def choice(self, name: str, value: Any, choices: Sequence[str]) -> str:
         if not isinstance(value, str) or value not in choices:
-            raise InvalidInput(f"{name} is one of {', '.join(choices)}, not {_shown(value)}")
+            raise InvalidInput(f"{name} is one of {', '.join(choices)}, not {shown(value)}")
         return str(value)
 
     def metadata(self, value: Any) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _moment(value: Any, *, upper: bool = False) -> tuple[str | None, int | None]
     if value is None or value == "":
         return None, None
     if not isinstance(value, str | date):
-        raise InvalidInput(f"a time is text or a datetime, not {_shown(value)}")
+        raise InvalidInput(f"a time is text or a datetime, not {shown(value)}")
     moment = read_moment(value, upper=upper)
     return moment.utc, moment.offset
 
@@ -163,7 +163,7 @@ def _moment(value: Any, *, upper: bool = False) -> tuple[str | None, int | None]
 def _demand_known(fields: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     unknown = sorted(str(name) for name in fields.keys() - known.keys())
     if unknown:
-        raise InvalidInput(f"there is no field {_shown(unknown[0])} to be set here: there are {', '.join(sorted(known))}")
+        raise InvalidInput(f"there is no field {shown(unknown[0])} to be set here: there are {', '.join(sorted(known))}")
 
 
 def _fields(check: _Check, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,6 +196,12 @@ def _fields(check: _Check, fields: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
+def _check_visibility(check: _Check, fields: Mapping[str, Any]) -> None:
+    """Refuse a wrong visibility; what it is when none is given depends on the theme and is the caller's matter."""
+    if fields.get("visibility") is not None:
+        check.choice("visibility", fields["visibility"], VISIBILITIES)
+
+
 def draft_of(content: str, fields: Mapping[str, Any], clean: Clean, clean_value: CleanValue) -> Draft:
     """Return the checked fields of a new entry but its visibility. Raises InvalidInput."""
     check = _Check(clean, clean_value)
@@ -203,6 +209,7 @@ def draft_of(content: str, fields: Mapping[str, Any], clean: Clean, clean_value:
     given = {name: value for name, value in fields.items() if name not in {"target", "supersedes", "visibility"}}
     values = _fields(check, {**given, "content": content})
     values["target"] = check.choice("target", fields.get("target", "memory"), TARGETS)
+    _check_visibility(check, fields)
     if fields.get("supersedes"):
         values["supersedes"] = check.text("supersedes", fields["supersedes"], longest=MAX_SESSION)
     values["metadata"] = check.with_notes(values.get("metadata", {}))
@@ -229,6 +236,7 @@ def turn_of(
     _demand_known(fields, TurnFields.__annotations__)
     given = {name: value for name, value in fields.items() if name not in {"role", "speaker", "visibility"}}
     values = _fields(check, {**given, "content": content})
+    _check_visibility(check, fields)
     turn = TurnText(
         uid=uuid7(),
         role=check.choice("role", fields.get("role", "user"), ROLES),  # type: ignore[arg-type]

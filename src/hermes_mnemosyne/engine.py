@@ -9,14 +9,23 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
-from hermes_mnemosyne import identity, registry
+from hermes_mnemosyne import identity, paths, registry
 from hermes_mnemosyne import settings as settings_module
 from hermes_mnemosyne._errors import InvalidInput, NotFound, StoreBusy, StoreFull, StoreUnavailable
+from hermes_mnemosyne.asking import ListOptions, RecallOptions, checked_query, count_of
 from hermes_mnemosyne.clock import now_text, uuid7
 from hermes_mnemosyne.core import Engine
-from hermes_mnemosyne.drafts import EntryChanges, EntryFields, TurnFields, cleaned, draft_of, entry_changes, turn_of
+from hermes_mnemosyne.drafts import (
+    EntryChanges,
+    EntryFields,
+    TurnFields,
+    cleaned,
+    draft_of,
+    entry_changes,
+    turn_of,
+)
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.store.operations import (
     AddEntry,
@@ -37,61 +46,17 @@ from hermes_mnemosyne.values import (
     DEFAULT_THEME,
     Change,
     Entry,
-    Kind,
     Origin,
     RecallQuery,
     RecallResult,
     Receipt,
-    Target,
     Turn,
 )
 
 _MERGED_AT_ONCE = 200
+_LONGEST_ID = 80
 _CONTACT_BUCKETS = frozenset({identity.DM_BUCKET, identity.GROUP_BUCKET})
 _Op = TypeVar("_Op", bound=Operation)
-
-
-class RecallOptions(TypedDict, total=False):
-    """The fields of RecallQuery besides its text."""
-
-    limit: int
-    kinds: tuple[Kind, ...]
-    target: Target | None
-    themes: tuple[str, ...] | None
-    session_id: str | None
-    since: str | None
-    until: str | None
-    written_since: str | None
-    written_until: str | None
-    tags: tuple[str, ...]
-    contains: str | None
-    include_expired: bool
-    include_superseded: bool
-    exclude: frozenset[str]
-    budget_chars: int | None
-    budget_tokens: int | None
-    strict: bool
-    explain: bool
-
-
-class ListOptions(TypedDict, total=False):
-    """What `Memory.list` may narrow by; times as in RecallQuery."""
-
-    kinds: tuple[Kind, ...]
-    target: Target | None
-    themes: tuple[str, ...] | None
-    session_id: str | None
-    since: str | None
-    until: str | None
-    written_since: str | None
-    written_until: str | None
-    tags: tuple[str, ...]
-    contains: str | None
-    include_expired: bool
-    include_superseded: bool
-    limit: int | None
-    offset: int
-    newest_first: bool
 
 
 class Memory:
@@ -124,13 +89,14 @@ class Memory:
 
         Raises InvalidInput for a theme without a name, ConfigError for settings that cannot be read.
         """
+        file = None if url_or_path is None else paths.named_file(url_or_path)
         if settings is None:
-            settings = settings_module.resolve(flags={"db": str(url_or_path) if url_or_path else None}).settings
-        elif url_or_path:
-            settings = replace(settings, db=str(url_or_path))
-        name = (settings.theme if theme is None else theme).strip().lower()
-        if not name or storable(name)[1]:
-            raise InvalidInput("a theme needs a name of visible characters")
+            settings = settings_module.resolve(flags={"db": file}).settings
+        elif file:
+            settings = replace(settings, db=file)
+        name = _theme_name(settings.theme if theme is None else theme)
+        if not isinstance(subject, str | None):
+            raise InvalidInput(f"a subject is text, not {type(subject).__name__}")
         if settings.db == ":memory:":
             raise InvalidInput("a memory is kept in a file: name one instead of :memory:")
         if settings.db and "://" in settings.db:
@@ -160,10 +126,13 @@ class Memory:
     def remember(self, content: str, *, origin: Origin | None = None, **fields: Unpack[EntryFields]) -> Receipt:
         """Store a durable memory and return its uid; a text that is already there is found and said to exist.
 
-        Raises InvalidInput for a blank or too long text or a wrong field, StoreBusy, StoreFull and other store errors.
+        Raises InvalidInput for a blank or too long text or a wrong field, NotFound for an unknown row to supersede, StoreBusy,
+        StoreFull and other store errors.
         """
         self._demand_subject()
         draft = draft_of(content, fields, self.clean, self.clean_value)
+        if "supersedes" in draft.values:
+            self.get(draft.values["supersedes"])
         visibility = fields.get("visibility") or identity.default_visibility(self.theme, self.settings.visibility)
         source = Origin(self.clean(origin.kind)[0], self.clean(origin.place)[0]) if origin else Origin("api")
         op = self.make(AddEntry, uid=uuid7(), origin=source, visibility=visibility, **draft.values)
@@ -195,7 +164,7 @@ class Memory:
         uid = _id(uid)
         row = self.engine.store.read(uid, self.reach)
         if row is None and self.engine.store.state(uid, self.reach) != "retired":
-            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+            raise _not_found(uid)
         theme, subject = (row.theme, row.subject) if row else self._grave(uid)
         op = replace(self.make(Forget, uid=row.uid if row else uid), theme=theme, subject=subject)
         files = sorted({o.place.rsplit("/", 1)[-1] for o in row.origins if o.kind == "file"}) if isinstance(row, Entry) else []
@@ -231,10 +200,10 @@ class Memory:
 
         Raises InvalidInput for a wrong option, StoreUnavailable and other store errors when the search cannot be done.
         """
-        asked = RecallQuery(text=query, **options) if isinstance(query, str) else replace(query, **options)
+        asked = checked_query(
+            RecallQuery(text=query, **options) if not isinstance(query, RecallQuery) else replace(query, **options)
+        )
         text, _ = storable(asked.text)
-        if asked.limit < 0 or (asked.budget_chars or 0) < 0 or (asked.budget_tokens or 0) < 0:
-            raise InvalidInput("limit and budgets must not be negative")
         where = self._filter(asked)
         overlay, complete = self.engine.overlay(self.reach)
         result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=overlay)
@@ -247,7 +216,7 @@ class Memory:
         uid = _id(uid)
         row = self.engine.store.read(uid, self.reach)
         if row is None:
-            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+            raise _not_found(uid)
         return row
 
     def list(self, **options: Unpack[ListOptions]) -> builtins.list[Entry | Turn]:
@@ -257,10 +226,9 @@ class Memory:
         """
         self._drained()
         given: dict[str, Any] = {"kinds": ("entry",), **options}
-        limit, offset, newest_first = given.pop("limit", 50), given.pop("offset", 0), given.pop("newest_first", True)
-        if (limit or 0) < 0 or offset < 0:
-            raise InvalidInput("limit and offset must not be negative")
-        where = self._filter(RecallQuery(text="", **given))
+        limit, offset = count_of("limit", given.pop("limit", 50)), count_of("offset", given.pop("offset", 0)) or 0
+        newest_first = given.pop("newest_first", True)
+        where = self._filter(checked_query(RecallQuery(text="", **given)))
         return self.engine.store.select(where, limit=limit, offset=offset, newest_first=newest_first)
 
     def history(self, uid: str) -> builtins.list[Change]:
@@ -268,7 +236,7 @@ class Memory:
         self._drained()
         uid = _id(uid)
         if self.engine.store.state(uid, self.reach) not in {"live", "retired"}:
-            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+            raise _not_found(uid)
         return self.engine.store.history(uid, self.reach)
 
     def stats(self) -> dict[str, Any]:
@@ -282,7 +250,7 @@ class Memory:
             "themes": {
                 theme: {"entries": counts.entries, "turns": counts.turns} for theme, counts in store.themes(self.reach).items()
             },
-            "store": store.stats(),
+            "store": store.stats(self.reach),
             "spool": spool,
             "waiting": self.engine.waiting.status()["count"],
             "process": self.engine.figures(),
@@ -305,8 +273,13 @@ class Memory:
         batch: builtins.list[Operation] = []
         for record in records:
             theme, subject = str(record.get("theme", "") or self.theme), str(record.get("subject", "") or "")
-            op = self.make(MergeRecord, record=record)
-            batch.append(replace(op, theme=theme, subject=subject))
+            op = replace(self.make(MergeRecord, record=record), theme=theme, subject=subject)
+            if not self.reach.covers(theme, subject):
+                yield from self.submit(batch, hook=False)
+                batch = []
+                yield Outcome(op_id=op.op_id, status="failed", error=f"theme {theme} is out of reach of this memory")
+                continue
+            batch.append(op)
             if len(batch) >= _MERGED_AT_ONCE:
                 yield from self.submit(batch, hook=False)
                 batch = []
@@ -377,7 +350,7 @@ class Memory:
     def _grave(self, uid: str) -> tuple[str, str]:
         changes = self.engine.store.history(uid, self.reach)
         if not changes:
-            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+            raise _not_found(uid)
         return str(changes[-1].before["theme"]), str(changes[-1].before["subject"])
 
     def _submitted(self, op: Operation) -> Outcome:
@@ -389,7 +362,7 @@ class Memory:
     def _receipt(self, op: Operation, uid: str, notes: tuple[str, ...] = ()) -> Receipt:
         outcome = self._submitted(op)
         if outcome.status == "unknown":
-            raise NotFound(f"no memory {uid}: `mnemosyne list` shows ids")
+            raise _not_found(uid)
         return Receipt(uid=outcome.uid, status=outcome.status, notes=(*notes, *outcome.notes))
 
     def _narrowed(self, themes: tuple[str, ...] | None) -> Reach:
@@ -398,9 +371,6 @@ class Memory:
         return Reach(frozenset(name for name in themes if self.reach.admits(name)), self.reach.subject, self.reach.hidden)
 
     def _filter(self, query: RecallQuery) -> Filter:
-        unknown = set(query.kinds) - {"entry", "turn"}
-        if unknown or query.target not in {None, "memory", "user"}:
-            raise InvalidInput("kinds are entry and turn, a target is memory or user")
         return Filter(
             reach=self._narrowed(query.themes),
             kinds=query.kinds,
@@ -423,6 +393,17 @@ def _id(uid: str) -> str:
     if not isinstance(uid, str):
         raise InvalidInput(f"an id is text, not {type(uid).__name__}")
     return storable(uid)[0]
+
+
+def _not_found(uid: str) -> NotFound:
+    shown = uid if len(uid) <= _LONGEST_ID else f"{uid[:_LONGEST_ID]}..."
+    return NotFound(f"no memory {shown}: `mnemosyne list` shows ids")
+
+
+def _theme_name(theme: object) -> str:
+    if not isinstance(theme, str) or not theme.strip() or storable(theme)[1]:
+        raise InvalidInput("a theme needs a name of visible characters")
+    return theme.strip().lower()
 
 
 def _when(text: str | date | datetime | None, *, upper: bool = False) -> str | None:

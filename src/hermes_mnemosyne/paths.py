@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from hermes_mnemosyne._errors import ConfigError
+from hermes_mnemosyne._errors import ConfigError, InvalidInput
 
 FILE_NAME = "mnemosyne.db"
 SETTINGS_NAME = "mnemosyne.yaml"
@@ -124,6 +124,25 @@ def remember_last_used(path: str | os.PathLike[str], environ: Mapping[str, str] 
         secure_directory(pointer.parent)
         write_atomically(pointer, text.encode())
     except (OSError, ConfigError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def named_file(path: object) -> str:
+    """Return a path that a caller gave for a database as text. Raises InvalidInput for what cannot name a file.
+
+    It must not be taken for "none was given": that would be another database.
+    """
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text.strip() or "\0" in text or not _encodable(text):
+        raise InvalidInput("the place of a memory is the path of a file: leave it out for the default one")
+    return text
+
+
+def _encodable(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
         return False
     return True
 

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / NAME
 LAYERS = (
     {"_errors", "clock", "config_files", "forks", "keys", "masking", "paths", "text", "times", "values"},
     {"store"},
-    {"cancelling", "capture", "drafts", "identity", "mirror", "pending", "recall", "settings", "spool"},
+    {"asking", "cancelling", "capture", "drafts", "identity", "mirror", "pending", "recall", "settings", "spool"},
     {"core", "doctor", "engine", "install", "registry", "transfer", "worker"},
     {""},  # the package's own __init__, which hands out the public names
     {"cli"},

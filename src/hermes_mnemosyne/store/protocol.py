@@ -60,6 +60,10 @@ class Reach:
         return (self.subject is None or subject == self.subject) and self.admits(theme)
 
 
+EVERYTHING = Reach(None, None)
+"""Every theme and every subject: the reach of an operator."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """Conditions on rows; all of them hold inside every search leg. Times are fixed-width UTC, upper bounds exclusive.
@@ -276,8 +280,8 @@ class Store(Protocol):
         """Return what an integrity check finds wrong; empty when sound."""
         ...
 
-    def stats(self) -> dict[str, Any]:
-        """Return figures for `stats` and `doctor`: schema, sizes, pending work, connections."""
+    def stats(self, reach: Reach = EVERYTHING) -> dict[str, Any]:
+        """Return figures for `stats` and `doctor`: schema, sizes, pending work, connections, and the rows within reach."""
         ...
 
     def close(self) -> None:

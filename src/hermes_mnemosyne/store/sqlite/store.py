@@ -19,6 +19,7 @@ from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.protocol import (
+    EVERYTHING,
     Analyser,
     Candidate,
     ContentKey,
@@ -388,12 +389,13 @@ class SqliteStore:
         with self._connections.writing(self._wait) as db:
             db.execute(statements("upkeep")["save_meta_once"], (key, value))
 
-    def stats(self) -> dict[str, Any]:
-        """Return figures for `stats` and `doctor`."""
+    def stats(self, reach: Reach = EVERYTHING) -> dict[str, Any]:
+        """Return figures for `stats` and `doctor`; those of rows are of what lies within reach."""
         sql = statements("read")
         names = ("history", "retired", "forgotten", "aliases", "superseded", "expired", "memory", "user", "turns", "themes")
         with self._connections.reading() as db:
-            figures = dict(zip(names, db.execute(sql["figures"], (now_text(),)).fetchone(), strict=True))
+            asked = {"scopes": json.dumps(search.Scopes(db, reach).ids()), "now": now_text()}
+            figures = dict(zip(names, db.execute(sql["figures"], asked).fetchone(), strict=True))
             schema = [row[0] for row in db.execute("SELECT name FROM migrations ORDER BY number")]
             metas = {key: db.execute(sql["meta"], (key,)).fetchone() for key in ("erasures_pending", "refused", "compaction_due")}
             models = [

@@ -79,11 +79,15 @@ SELECT p.stamp FROM stamps AS p JOIN scopes AS s ON s.id = p.scope WHERE s.theme
 SELECT value FROM meta WHERE key = ?
 
 -- name: figures
-SELECT (SELECT count(*) FROM history), (SELECT count(*) FROM tombstones WHERE state = 'retired'),
-    (SELECT count(*) FROM tombstones WHERE state = 'forgotten'), (SELECT count(*) FROM aliases),
-    (SELECT count(*) FROM entries WHERE superseded_by IS NOT NULL), (SELECT count(*) FROM entries WHERE valid_until <= ?),
-    (SELECT coalesce(sum(memory_rows), 0) FROM scopes), (SELECT coalesce(sum(user_rows), 0) FROM scopes),
-    (SELECT coalesce(sum(turn_rows), 0) FROM scopes), (SELECT count(DISTINCT folded) FROM scopes)
+WITH within(scope) AS (SELECT value FROM json_each(:scopes))
+SELECT (SELECT count(*) FROM history WHERE scope IN within),
+    (SELECT count(*) FROM tombstones WHERE state = 'retired' AND scope IN within),
+    (SELECT count(*) FROM tombstones WHERE state = 'forgotten' AND scope IN within),
+    (SELECT count(*) FROM aliases WHERE scope IN within),
+    (SELECT count(*) FROM entries WHERE superseded_by IS NOT NULL AND scope IN within),
+    (SELECT count(*) FROM entries WHERE valid_until <= :now AND scope IN within),
+    coalesce(sum(memory_rows), 0), coalesce(sum(user_rows), 0), coalesce(sum(turn_rows), 0), count(DISTINCT folded)
+FROM scopes WHERE id IN within
 
 -- name: vector_figures
 SELECT m.name, m.dimension, (SELECT count(*) FROM vectors AS v WHERE v.model = m.id) FROM vector_models AS m ORDER BY m.name
