@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hermes_mnemosyne import forks
 from hermes_mnemosyne._errors import StoreBusy, StoreError
@@ -25,6 +26,15 @@ class Options:
     durability: str = "normal"
     readers: int = 4
     busy_timeout: float = 5.0
+
+
+class Connection(sqlite3.Connection):
+    """A connection that remembers what it has read lately, see `search.scopes_of`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Open as sqlite3 does."""
+        super().__init__(*args, **kwargs)
+        self.known: dict[Any, tuple[int, Any]] = {}
 
 
 class Connections:
@@ -50,7 +60,9 @@ class Connections:
         self._forking = False
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, timeout=5.0, isolation_level=None, check_same_thread=False, cached_statements=256)
+        db = sqlite3.connect(
+            self.path, timeout=5.0, isolation_level=None, check_same_thread=False, cached_statements=256, factory=Connection
+        )
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA secure_delete = ON")
         db.execute("PRAGMA temp_store = MEMORY")

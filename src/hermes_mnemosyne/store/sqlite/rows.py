@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from hermes_mnemosyne.values import Entry, Origin, Turn
@@ -51,6 +52,20 @@ def dumps(value: Any) -> str:
     return _ENCODE(value) if value or not isinstance(value, dict) else "{}"
 
 
+@lru_cache(maxsize=1024)
+def _origins(text: str) -> tuple[Origin, ...]:
+    return tuple(Origin(kind, place) for kind, place in json.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def _tags(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    return dict(json.loads(text)) if text != "{}" else {}
+
+
 def entry_value(row: sqlite3.Row | tuple[Any, ...]) -> Entry:
     """Return the Entry of a row selected by the `entry` statements."""
     return Entry(
@@ -59,7 +74,7 @@ def entry_value(row: sqlite3.Row | tuple[Any, ...]) -> Entry:
         subject=row[3],
         target=row[4],
         content=row[5],
-        tags=tuple(json.loads(row[6])),
+        tags=_tags(row[6]),
         importance=row[7],
         pinned=bool(row[8]),
         valid_until=row[9],
@@ -68,8 +83,8 @@ def entry_value(row: sqlite3.Row | tuple[Any, ...]) -> Entry:
         superseded_by=row[12],
         visibility=row[13],
         session_id=row[14],
-        origins=tuple(Origin(kind, place) for kind, place in json.loads(row[15])),
-        metadata=json.loads(row[16]),
+        origins=_origins(row[15]),
+        metadata=_metadata(row[16]),
         created_at=row[17],
         updated_at=row[18],
         seq=row[19],
@@ -93,7 +108,7 @@ def turn_value(row: sqlite3.Row | tuple[Any, ...]) -> Turn:
         occurred_offset=row[11],
         parent_session_id=row[12],
         visibility=row[13],
-        metadata=json.loads(row[14]),
+        metadata=_metadata(row[14]),
         created_at=row[15],
         seq=row[16],
         clock=row[17],

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
+from hermes_mnemosyne.store.sqlite.connections import Connection
 from hermes_mnemosyne.store.sqlite.rows import SHELVES, TURN, age_of, bounds, shelf_of
 from hermes_mnemosyne.store.sqlite.sql import statements
 
@@ -16,6 +17,7 @@ _ALL = (-(2**63), 2**63 - 1)
 # More ranges than this are cheaper as one scan with a set of places than as one query each.
 _MOST_RANGES = 12
 _CACHED_COUNTS = 8192
+_KNOWN_REACHES = 64
 _EXACT_ROWS = 2000
 _SMALL_COUNT = 200
 # With more terms than this, taking a body apart once is cheaper than looking for each.
@@ -81,6 +83,20 @@ class Scopes:
         return json.dumps([row[0] << 2 | shelf for row in self.rows for shelf in shelves])
 
 
+def scopes_of(db: sqlite3.Connection, reach: Reach) -> Scopes:
+    """Return the scopes within a reach, remembered by the connection while the store does not change."""
+    if not isinstance(db, Connection):
+        return Scopes(db, reach)
+    seq: int = db.execute(statements("read")["sequence"]).fetchone()[0]
+    known = db.known.get(reach)
+    if known is None or known[0] != seq:
+        if len(db.known) >= _KNOWN_REACHES:
+            db.known.clear()
+        known = db.known[reach] = seq, Scopes(db, reach)
+    scopes: Scopes = known[1]
+    return scopes
+
+
 def quoted(terms: Iterable[str], joined: str) -> str:
     """Return encoded terms as FTS5 strings; the encoding has no quotes, so that nothing can end one."""
     return joined.join(f'"{term}"' for term in terms)
@@ -131,7 +147,7 @@ def lexical(db: sqlite3.Connection, query: LexicalQuery, where: Filter) -> list[
     if not query.required and len(query.paired) < 2:  # noqa: PLR2004
         return []
     sql = statements("search")
-    scopes = Scopes(db, where.reach)
+    scopes = scopes_of(db, where.reach)
     facets = _facets(db, scopes, where)
     if facets is None:
         return []
@@ -228,7 +244,7 @@ class TermCounts:
 
     def get(self, db: sqlite3.Connection, terms: Sequence[str], where: Filter, ceiling: int) -> dict[str, int]:
         """Return the counts. In stores of more than some thousand rows they may be off by a twentieth."""
-        scopes = Scopes(db, where.reach)
+        scopes = scopes_of(db, where.reach)
         rows = scopes.size(where)
         seq: int = db.execute(statements("read")["sequence"]).fetchone()[0]
         ranges = scopes.ranges(where)

@@ -214,7 +214,7 @@ class SqliteStore:
         with self._connections.reading() as db:
             values = {
                 **search.params(where),
-                "places": search.Scopes(db, where.reach).places(where),
+                "places": search.scopes_of(db, where.reach).places(where),
                 "entries": "entry" in where.kinds,
                 "turns": "turn" in where.kinds,
                 "exclude": json.dumps(sorted(search.excluded_ids(db, where))) if where.exclude else None,
@@ -252,7 +252,7 @@ class SqliteStore:
 
     def _by_scope(self, reach: Reach) -> list[tuple[str, Counts]]:
         with self._connections.reading() as db:
-            rows = search.Scopes(db, reach).rows
+            rows = search.scopes_of(db, reach).rows
         return [
             (theme, Counts(entries=memory + user, turns=turns, by_target={"memory": memory, "user": user}))
             for _, theme, _, memory, user, turns in rows
@@ -274,7 +274,7 @@ class SqliteStore:
     def size(self, where: Filter) -> int:
         """Return the number of rows within the reach, kinds and target of a filter."""
         with self._connections.reading() as db:
-            return search.Scopes(db, where.reach).size(where)
+            return search.scopes_of(db, where.reach).size(where)
 
     def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
         """Return in how many rows each term stands, counted up to `ceiling`."""
@@ -294,7 +294,7 @@ class SqliteStore:
     def speakers(self, reach: Reach) -> frozenset[str]:
         """Return the known speakers within reach."""
         with self._connections.reading() as db:
-            ids = json.dumps(search.Scopes(db, reach).ids())
+            ids = json.dumps(search.scopes_of(db, reach).ids())
             return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (ids,)))
 
     def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
@@ -394,7 +394,7 @@ class SqliteStore:
         sql = statements("read")
         names = ("history", "retired", "forgotten", "aliases", "superseded", "expired", "memory", "user", "turns", "themes")
         with self._connections.reading() as db:
-            asked = {"scopes": json.dumps(search.Scopes(db, reach).ids()), "now": now_text()}
+            asked = {"scopes": json.dumps(search.scopes_of(db, reach).ids()), "now": now_text()}
             figures = dict(zip(names, db.execute(sql["figures"], asked).fetchone(), strict=True))
             schema = [row[0] for row in db.execute("SELECT name FROM migrations ORDER BY number")]
             metas = {key: db.execute(sql["meta"], (key,)).fetchone() for key in ("erasures_pending", "refused", "compaction_due")}

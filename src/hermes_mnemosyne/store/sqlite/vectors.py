@@ -18,7 +18,7 @@ from typing import Any
 
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.store.protocol import Candidate, Filter, PendingText
-from hermes_mnemosyne.store.sqlite.search import Scopes, excluded_ids, params
+from hermes_mnemosyne.store.sqlite.search import excluded_ids, params, scopes_of
 from hermes_mnemosyne.store.sqlite.sql import statements
 
 EXACT_ROWS = 20_000
@@ -81,7 +81,7 @@ def nearest(db: sqlite3.Connection, model: str, vector: Sequence[float], where: 
     if dimension != len(vector):
         raise InvalidInput(f"the vectors of model {model!r} have {dimension} dimensions, not {len(vector)}")
     blob, sketch = packed(vector)
-    scopes = Scopes(db, where.reach)
+    scopes = scopes_of(db, where.reach)
     values: dict[str, Any] = {**params(where), "model": number}
     skip = excluded_ids(db, where)
     ranges = scopes.ranges(where)
