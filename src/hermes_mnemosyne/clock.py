@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import random
 import re
 import threading
 import time
@@ -30,7 +30,8 @@ def parse_utc(text: str) -> datetime:
 
 def uuid7() -> str:
     """Return a random UUIDv7 (RFC 9562: 48 bits of milliseconds, 74 random bits) in its canonical text form."""
-    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
+    # Ids must differ, not be secret; the generator is seeded by the system and again in a forked child.
+    value = (time.time_ns() // 1_000_000) << 80 | random.getrandbits(80)
     value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
