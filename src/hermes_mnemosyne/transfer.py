@@ -186,7 +186,7 @@ def _cleaned(memory: Memory, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _simple(memory: Memory, record: Mapping[str, Any], source: Source) -> Operation:
-    name = next((name for name in _TEXT_NAMES if name in record), None)
+    name = next((name for name in _TEXT_NAMES if record.get(name) is not None), None)
     if name is None:
         raise InvalidInput('neither an export record (with a "type") nor an object with a "content"')
     fields = {key: value for key, value in record.items() if key in _FIELDS and value is not None}

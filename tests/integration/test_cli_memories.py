@@ -203,7 +203,7 @@ def test_no_value_of_an_option_is_a_traceback(store: Store, option: str, value: 
     store.add("a memory")
     for command in (("recall", "memory"), ("list",), ("remember", "another one")):
         done = store(*command, f"{option}={value}")
-        assert done.code in ({1, 2} if option == "--supersedes" else {0, 2})
+        assert done.code in ({0, 1, 2} if option == "--supersedes" else {0, 2})
         assert len(done.err.splitlines()) <= 1
         assert "\x1b" not in done.out + done.err
 

@@ -125,7 +125,7 @@ def test_a_forgotten_text_does_not_come_back_by_an_import(store: Store, tmp_path
 def test_simple_objects_are_imported_with_their_fields(store: Store) -> None:
     lines = [
         {"content": "a", "target": "user", "tags": ["x"], "importance": 0.9, "pinned": True, "theme": "Work", "metadata": {"k": [1]}},
-        {"memory": "b", "unknown": 1}, {"text": "c", "occurred_at": "2026-01-02", "valid_until": None},
+        {"memory": "b", "unknown": 1}, {"text": "c", "content": None, "occurred_at": "2026-01-02", "valid_until": None},
     ]  # fmt: skip
     done = store("import", "-", "--theme", "other", stdin="\n\n".join(map(json.dumps, lines)).encode())
     assert done.code == 0

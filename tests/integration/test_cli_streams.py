@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from tests.integration.command import COMMAND, Store, mnemosyne
+from tests.integration.command import COMMAND, Store, mnemosyne, process
 
 # Closed before the interpreter starts, as `command >&-` in a shell does; then the interpreter has no stream at all.
 CLOSING = "import os, sys; os.closerange(int(sys.argv[1]), int(sys.argv[2])); os.execv(sys.executable, sys.argv[3:])"
@@ -85,3 +88,17 @@ def test_an_interrupt_while_the_arguments_are_read_is_one_line() -> None:
         done = mnemosyne("list")
     assert done.code == 130
     assert done.err.count("\n") == 1
+
+
+def test_a_write_that_waits_for_a_newer_release_says_so_once(store: Store) -> None:
+    with closing(sqlite3.connect(store.path)) as db, db:
+        db.execute(
+            "INSERT INTO migrations SELECT 9999, '9999_later.sql', checksum, 9999, state, applied_at, '99.0' FROM migrations LIMIT 1"
+        )
+    done = process("--db", str(store.path), "remember", "The lake is called Achensee", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["status"] == "queued"
+    assert done.stderr == b""
+    refused = process("--db", str(store.path), "list")
+    assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1)
+    assert b"upgrade" in refused.stderr

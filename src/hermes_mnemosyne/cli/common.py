@@ -130,8 +130,14 @@ def opened(args: argparse.Namespace, out: Output, *, create: bool = False) -> It
     A store named with --db is made only by commands that bring something in (`create`): a mistyped name must not answer
     "nothing found". The default store is made by whichever command comes first.
     """
+    import logging
+
     from hermes_mnemosyne.engine import Memory
 
+    log = logging.getLogger("hermes_mnemosyne")
+    if not log.handlers:
+        # The answer tells what happened; a log that nobody configured would say it again on stderr, in other words.
+        log.addHandler(logging.NullHandler())
     settings = effective_settings(args).settings
     theme = theme_of(args)
     named = getattr(args, "mnemosyne_db", None) is not None
