@@ -31,7 +31,7 @@ PLATFORMS = frozenset((
 GROUP_TYPES = frozenset({"group", "channel", "thread", "forum", "webhook", "room"})
 
 _DM = re.compile(r"(?i)(?:^|:)(?:dm:|(?:whatsapp|telegram|signal):(?:dm:|\+?[0-9]))|^agent:[^:]+:[^:]+:dm$")
-_HOST_KEY = re.compile(r"(?i)^agent:[^:]*:[^:]+(?::|$)")
+_HOST_KEY = re.compile(r"(?i)^agent:[^:]*:(?:[^:]+$|[^:]*:)")
 _GROUP = re.compile(rf"(?i)(?:^|:)(?:{'|'.join(sorted(PLATFORMS))}):(?:{'|'.join(sorted(GROUP_TYPES))})(?::|$)")
 _BENCH = re.compile(r"(?i)^(?:skill-bench.*|(?:.*-)?bench(?:-ws)?)$", re.DOTALL)
 
@@ -191,9 +191,11 @@ def subject_of(theme: str, kwargs: Mapping[str, Any], key: ContentKey) -> str | 
     if not is_bucket(theme):
         return ""
     session_key = _text(kwargs.get("gateway_session_key"))
-    if session_key:
+    if session_key and session_key.lower() not in BUCKETS:
         parts = parse_session_key(session_key)
-        return key.digest("subject", parts.platform, parts.chat_type, _contact(parts, kwargs))
+        # A key without a chat is the same for many contacts: what the host tells beside it keeps them apart.
+        contact = _contact(parts, kwargs) if parts.rest else _beside(parts.chat_type, kwargs)
+        return key.digest("subject", parts.platform, parts.chat_type, contact)
     platform, chat_type = _text(kwargs.get("platform")).lower(), _text(kwargs.get("chat_type")).lower()
     for name in ("user_id", "user_id_alt", "chat_id"):
         if contact := _text(kwargs.get(name)):
@@ -228,6 +230,13 @@ def _contact(parts: SessionKey, kwargs: Mapping[str, Any]) -> str:
     return rest
 
 
+def _beside(chat_type: str, kwargs: Mapping[str, Any]) -> str:
+    chat, thread = _text(kwargs.get("chat_id")), _text(kwargs.get("thread_id"))
+    if chat:
+        return f"{chat}:{thread}" if thread and chat_type != "dm" else chat
+    return _text(kwargs.get("user_id")) or _text(kwargs.get("user_id_alt"))
+
+
 # -- references ------------------------------------------------------------------------------------------------------------------
 
 _SAFE_SESSION = re.compile(
@@ -256,8 +265,13 @@ def _names_contact(text: str, kwargs: Mapping[str, Any]) -> bool:
     known = [_text(kwargs.get(name)) for name in _CONTACT_FIELDS]
     if session_key := _text(kwargs.get("gateway_session_key")):
         known += [session_key, *parse_session_key(session_key).rest.split(":")]
-    pieces = "|".join(re.escape(value) for value in known if len(value) >= _MIN_CONTACT)
-    return bool(pieces) and re.search(rf"(?i)(?<![A-Za-z0-9])(?:{pieces})(?![A-Za-z0-9])", text) is not None
+    # Signs differ between a name and an id made of it: what counts are the words, in their order.
+    words = f" {_words(text)} "
+    return any(f" {piece} " in words for value in known if len(piece := _words(value)) >= _MIN_CONTACT)
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"[^\W_]+", text.casefold()))
 
 
 _ALLOWED_METADATA = ("write_origin", "execution_context", "tool_name", "platform", "kind")

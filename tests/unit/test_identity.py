@@ -80,6 +80,14 @@ def test_identities_become_themes(raw: str | None, theme: str, reason: str) -> N
         assert found.reason == reason
 
 
+@pytest.mark.parametrize("kind", ["group", "channel", "supergroup", "x"])
+@pytest.mark.parametrize("head", ["agent:main:", "agent::", "AGENT:a b:", "agent::telegram", "agent:main:telegram"])
+def test_a_host_key_with_empty_parts_never_becomes_a_theme(head: str, kind: str) -> None:
+    assert normalise(f"{head}:{kind}:5551234567").theme == "external-group"
+    assert normalise(f"{head}::5551234567").theme == "external-group"
+    assert normalise(f"{head}:dm:5551234567").theme == "whatsapp-dm"
+
+
 def test_bench_identities_can_be_sent_to_the_default_theme() -> None:
     assert normalise("a-bench", bench_mode="reject") == identity.Identity("default", changed=True, reason="bench-reject")
     assert normalise("a-bench", bench_mode="anything").theme == "_bench"
@@ -172,6 +180,29 @@ def test_different_contacts_are_different_subjects(key: SubjectKey) -> None:
     assert len({subject_of(DM, {"gateway_session_key": one}, key) for one in keys}) == len(keys)
 
 
+@pytest.mark.parametrize(
+    ("theme", "session_key"),
+    [
+        (DM, "agent:main:telegram:dm"), (DM, "agent:main:telegram:dm:"), (GROUP, "agent:main:telegram:group"), (DM, "whatsapp-dm"),
+        (GROUP, "External-Group"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("field", ["chat_id", "user_id", "user_id_alt"])
+def test_a_key_that_names_no_contact_does_not_make_one_of_many(key: SubjectKey, theme: str, session_key: str, field: str) -> None:
+    ada, bob, nobody = (
+        subject_of(theme, {"gateway_session_key": session_key, "platform": "telegram", **who}, key)
+        for who in ({field: "ada"}, {field: "bob"}, {})
+    )
+    assert ada
+    assert bob
+    assert len({ada, bob, nobody}) == 3
+
+
+def test_a_chat_that_stands_beside_the_key_is_the_same_contact(key: SubjectKey) -> None:
+    bare = {"gateway_session_key": "agent:main:telegram:group", "chat_id": "-1", "thread_id": "7"}
+    assert subject_of(GROUP, bare, key) == subject_of(GROUP, {"gateway_session_key": "agent:main:telegram:group:-1:7"}, key)
+
+
 def test_a_chat_that_the_key_writes_in_another_form_is_read_from_the_key(key: SubjectKey) -> None:
     kwargs = {"chat_id": "43660@s.whatsapp.net", "user_id": "43660@s.whatsapp.net", "thread_id": "t"}
     plain = subject_of(DM, {"gateway_session_key": "agent:main:whatsapp:dm:43660"}, key)
@@ -231,6 +262,9 @@ def test_a_session_id_with_the_contacts_own_identifier_is_hashed(key: SubjectKey
         found = session_reference("with-Anna-1", key, kwargs)
         assert found is not None
         assert found.startswith("h-")
+    for spelt in ("anna-maria-chat", "Anna_Maria", "x.ANNA.maria"):
+        assert session_reference(spelt, key, {"user_name": "Anna Maria"}) != spelt
+    assert session_reference("tg_100123", key, {"chat_id": "-100123"}) != "tg_100123"
     assert session_reference(uuid, key, {"user_id": uuid}) != uuid
     assert session_reference("20261130_124458_f123fc", key, {"chat_id": "123"}) == "20261130_124458_f123fc"
 
