@@ -129,7 +129,10 @@ def test_without_the_right_key_nothing_is_recalled_and_nothing_is_lost(
 
     provider = contact(hermes, ADA, "20261201_080000_bbbbbb")
     assert provider.prefetch(QUESTION) == ""
-    assert answer_of(provider, "recall_conversation", query="Perelandra")["results"] == []
+    for tool in ("recall_conversation", "recall_memory"):
+        reply = answer_of(provider, tool, query="Perelandra")
+        assert reply["results"] == []
+        assert "key" in reply["error"]
     assert "key" in provider.system_prompt_block()
     tell(provider, "The gulls of Bergen steal the fish from the market every day.", "20261201_080000_bbbbbb")
     provider.on_session_end(transcript(("The gulls of Bergen steal the fish from the market every day.", REPLY)))
@@ -148,6 +151,30 @@ def test_without_the_right_key_nothing_is_recalled_and_nothing_is_lost(
     assert len({turn.subject for turn in hermes.turns()}) == 1
     waiting = hermes.store.with_name("mnemosyne.waiting.db")
     assert b"telegram:dm" not in waiting.read_bytes()
+
+
+def test_what_waited_for_the_key_names_nobody_in_the_store(hermes: HermesHome) -> None:
+    hermes.start()
+    hermes.memory()
+    close()
+    key = hermes.store.with_suffix(".key")
+    right = key.read_bytes()
+    key.unlink()
+    who = {**ADA, "parent_session_id": "agent:main:telegram:dm:4711:parent"}
+    session = "agent:main:telegram:dm:4711"
+    provider = contact(hermes, who, session)
+    tell(provider, session=session)
+    provider.on_session_end(transcript((BOAT, REPLY)))
+    provider.on_memory_write("add", "memory", "Likes gulls", {"session_id": session})
+    provider.on_delegation("Count the gulls", "There are many", child_session_id=f"{session}:child")
+    close()
+    key.write_bytes(right)
+    key.chmod(0o600)
+    hermes.start()
+    assert len(hermes.turns()) == 3
+    close()
+    for file in hermes.path.rglob("*"):
+        assert not file.is_file() or b"4711" not in file.read_bytes(), file
 
 
 def test_the_memory_tool_of_the_owner_waits_for_the_key_too(hermes: HermesHome) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hermes_mnemosyne._errors import StoreFull
 from hermes_mnemosyne.capture import RECALL_HEADING
-from hermes_mnemosyne.hermes.provider import MnemosyneProvider
+from hermes_mnemosyne.hermes.provider import MnemosyneProvider, capturing
 from tests.integration.provider_home import BOAT, QUESTION, REPLY, SESSION, HermesHome, answer_of, transcript
 
 LATER = "20261201_080000_aaaaaa"
@@ -62,6 +64,32 @@ def test_a_memory_is_recalled_once_per_session(hermes: HermesHome) -> None:
     assert provider.prefetch(QUESTION) == ""
     assert hermes.start(LATER).prefetch(QUESTION) == ""
     assert BOAT in hermes.start("20261202_080000_bbbbbb").prefetch(QUESTION)
+
+
+def test_a_memory_is_recalled_once_while_the_file_is_locked(hermes: HermesHome) -> None:
+    provider = hermes.start()
+    provider.on_memory_write("add", "memory", BOAT, {})
+    hermes.memory()
+    blocker = sqlite3.connect(hermes.store, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    assert BOAT in provider.prefetch(QUESTION)
+    assert provider.prefetch(QUESTION) == ""
+    provider.on_session_switch(SESSION, parent_session_id=SESSION, reason="compression")
+    assert BOAT in provider.prefetch(QUESTION)
+    blocker.execute("ROLLBACK")
+    blocker.close()
+
+
+def test_what_was_found_is_answered_even_if_it_cannot_be_noted(hermes: HermesHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = hermes.start()
+    provider.on_memory_write("add", "memory", BOAT, {})
+
+    def full(*_args: Any, **_kwargs: Any) -> None:
+        raise StoreFull("no room")
+
+    monkeypatch.setattr(capturing, "submitted", full)
+    assert BOAT in provider.prefetch(QUESTION)
+    assert answer_of(provider, "recall_memory", query="Perelandra")["count"] == 1
 
 
 def test_what_a_tool_showed_is_not_recalled_on_top(hermes: HermesHome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import Counter
 
@@ -127,6 +128,31 @@ def test_the_transcript_of_a_session_that_continues_another_is_stored_without_it
     resumed.sync_turn(*exchange(2), session_id=after)
     resumed.on_session_end(transcript(exchange(0), exchange(1), exchange(2)))
     assert Counter(hermes.said()) == once + Counter(exchange(2))
+
+
+@pytest.mark.parametrize("reason", ["compression", "branch"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_session_that_continues_another_is_stored_once_while_the_file_is_locked(
+    hermes: HermesHome, reason: str, restarted: bool
+) -> None:
+    names = [f"20261130_12445{number}_aaaaaa" for number in range(3)]
+    provider = hermes.start(names[0])
+    provider.sync_turn(*exchange(0), session_id=names[0])
+    hermes.memory()
+    blocker = sqlite3.connect(hermes.store, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    said = [exchange(0)]
+    for number, name in enumerate(names[1:], start=1):
+        provider.on_session_end(transcript(*said))
+        provider.on_session_switch(name, parent_session_id=names[number - 1], reason=reason)
+        if restarted:
+            provider = hermes.start(name)
+        said.append(exchange(number))
+        provider.sync_turn(*said[-1], session_id=name)
+        provider.on_session_end(transcript(*said))
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert hermes.said() == sorted(text for pair in said for text in pair)
 
 
 def test_undone_turns_stay_and_their_successors_are_stored_once(hermes: HermesHome) -> None:

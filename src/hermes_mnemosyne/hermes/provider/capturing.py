@@ -23,6 +23,8 @@ ANCESTORS_SECONDS = 2.0
 MOST_ANCESTORS = 16
 MOST_TURNS = 5000
 BUSY_SECONDS = 0.25
+QUEUE_SECONDS = 0.01
+MOST_QUEUED = 2000
 
 
 def worth_keeping(session: Session, spoken: Sequence[Said]) -> tuple[TurnText, ...]:
@@ -97,7 +99,7 @@ def inherited(session: Session, session_id: str) -> Counter[Message] | None:
     if session.keyless:
         return Counter()
     try:
-        first = within(LINEAGE_SECONDS, lambda: session.memory.injected(session_id + LINEAGE))
+        first = within(LINEAGE_SECONDS, lambda: in_prompt(session, session_id + LINEAGE))
         return within(ANCESTORS_SECONDS, lambda: _messages_of(session, session_id, first)) if first else Counter()
     except StoreError as error:
         count("lineage")
@@ -111,10 +113,48 @@ def _messages_of(session: Session, session_id: str, parents: frozenset[str]) -> 
     while next_ones and len(seen) <= MOST_ANCESTORS:
         for ancestor in next_ones:
             rows = session.memory.list(kinds=("turn",), themes=(session.memory.theme,), session_id=ancestor, limit=MOST_TURNS)
-            found.update(message_of(row.role, row.content) for row in rows if isinstance(row, Turn))
+            waits = _waiting_messages(queued(session), ancestor)
+            found.update(Counter(message_of(row.role, row.content) for row in rows if isinstance(row, Turn)) + waits)
         seen |= next_ones
-        next_ones = frozenset(uid for one in next_ones for uid in session.memory.injected(one + LINEAGE)) - seen
+        next_ones = frozenset(uid for one in next_ones for uid in in_prompt(session, one + LINEAGE)) - seen
     return found
+
+
+def _waiting_messages(ops: Sequence[Operation], session_id: str) -> Counter[Message]:
+    """Return the messages of a session that wait in the spool; what a transcript repeats of them counts once."""
+    found: Counter[Message] = Counter()
+    for op in ops:
+        if isinstance(op, CaptureTurns) and op.session_id == session_id:
+            said = Counter(message_of(turn.role, turn.content) for turn in op.turns)
+            found = found | said if op.transcript else found + said
+    return found
+
+
+# -- what is known of the prompt -------------------------------------------------------------------------------------------------
+
+
+def in_prompt(session: Session, session_id: str) -> frozenset[str]:
+    """Return the uids that stand in the prompt of a session, also by what still waits in the spool. Raises StoreError."""
+    # The spool first: what is drained meanwhile is then seen twice and not missed.
+    ops = queued(session)
+    uids = set(session.memory.injected(session_id))
+    for op in ops:
+        if isinstance(op, MarkInjected) and op.session_id == session_id:
+            uids = {*(() if op.reset else uids), *op.uids}
+        elif isinstance(op, CaptureTurns) and op.prompt == session_id:
+            uids.update(turn.uid for turn in op.turns)
+    return frozenset(uids)
+
+
+def queued(session: Session) -> list[Operation]:
+    """Return the operations of the session's theme and subject that wait in the spool; none while the spool is busy."""
+    spool, memory = session.memory.engine.spool, session.memory
+    try:
+        if spool.is_empty(wait=QUEUE_SECONDS):
+            return []
+        return [op for op in spool.pending(memory.theme, limit=MOST_QUEUED, wait=QUEUE_SECONDS) if op.subject == memory.subject]
+    except StoreBusy:
+        return []
 
 
 def submitted(session: Session, ops: Sequence[Operation]) -> list[Outcome]:

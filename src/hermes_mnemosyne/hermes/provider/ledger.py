@@ -32,16 +32,24 @@ class Ledger:
     """
 
     def __init__(self, session_id: str) -> None:
-        """Begin with nothing reported."""
+        """Begin with nothing reported.
+
+        `inherited` is what the store knows of the sessions that this one continues, `before` what this process saw of them: each
+        may know less than there was.
+        """
         self.session_id = session_id
         self.inherited: Counter[Message] | None = None
+        self.before: Counter[Message] = Counter()
         self._reported: Counter[Message] = Counter()
+        self._read: Counter[Message] = Counter()
         self._ahead: list[Ahead] = []
 
     def continued(self, session_id: str) -> Ledger:
         """Return the ledger of the session that goes on where this one stops, in the middle of a turn perhaps."""
         after = Ledger(session_id)
         after._ahead = list(self._ahead)
+        # A message is counted once whether it was reported, read, or both.
+        after.before = self._known_before() + (self._reported | self._read)
         return after
 
     def transcript(self, turns: Sequence[TurnText]) -> list[TurnText]:
@@ -49,7 +57,7 @@ class Ledger:
 
         What follows its last reported message is ahead of its report.
         """
-        before = Counter(self.inherited or ())
+        before = self._known_before()
         left = self._reported.copy()
         own: list[TurnText] = []
         self._ahead = []
@@ -64,7 +72,11 @@ class Ledger:
                 self._ahead = []
             else:
                 self._ahead.append(Ahead(message, turn.uid, self.session_id))
+        self._read |= Counter(message_of(turn.role, turn.content) for turn in own)
         return own
+
+    def _known_before(self) -> Counter[Message]:
+        return self.before | (self.inherited or Counter())
 
     def report(self, turns: Sequence[TurnText]) -> list[Ahead | None]:
         """Take note of a reported turn; return for each message where a transcript stored it, None when it is new."""

@@ -72,9 +72,9 @@ def mirror_write(session: Session, session_id: str, write: Write) -> None:
 
 def _old_text(write: Write) -> Any:
     """Return what names the entry; a host that sends a removal without metadata names it by the content."""
-    for key in ("old_text", "replaces"):
-        if write.metadata.get(key) is not None:
-            return write.metadata[key]
+    given = [write.metadata[key] for key in ("old_text", "replaces") if write.metadata.get(key) is not None]
+    if given:
+        return next((text for text in given if isinstance(text, str) and text.strip()), "")
     return write.content if write.action == "remove" else ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes_mnemosyne.capture import RECALL_HEADING
+from hermes_mnemosyne.hermes.provider.capturing import in_prompt
 from hermes_mnemosyne.hermes.provider.mirroring import hashes_in_prompt
 from hermes_mnemosyne.hermes.provider.session import Session
 from hermes_mnemosyne.text import content_hash, one_line
@@ -41,7 +42,7 @@ def recall(session: Session, query: str, session_id: str) -> Recalled:
             # Lines of the files can only be told apart by their text, so there must be hits left when all of them are taken out.
             limit=limit + min(len(shown), MOST_SHOWN),
             themes=(session.memory.theme,),
-            exclude=session.memory.injected(session.own_marks(session_id)),
+            exclude=in_prompt(session, session.own_marks(session_id)),
             strict=True,
         )
     )

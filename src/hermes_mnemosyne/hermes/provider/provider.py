@@ -27,6 +27,7 @@ TOOL_SECONDS = 8.0
 RETRY_SECONDS = 5.0
 LEDGERS = 4
 UNAVAILABLE = "mnemosyne unavailable"
+KEYLESS = "the key that tells the contacts of this theme apart is missing or another one"
 
 
 def _nothing(_error: Exception) -> None:
@@ -247,14 +248,22 @@ class MnemosyneProvider(host.Base):
             call = tools.parse_call(tool_name, args, session.reader(own))
         except tools.ArgumentError as error:
             return tools.argument_error(str(error))
+        if session.keyless and session.bucket:
+            return tools.runtime_error(self._trouble or KEYLESS)
         result = within(TOOL_SECONDS, lambda: session.memory.recall(call.query))
         self._mark(session, own, tuple(hit.uid for hit in result.hits))
         return tools.answer(call, result)
 
     def _mark(self, session: Session, session_id: str, uids: Sequence[str]) -> None:
         """Note durably that rows stand in the prompt now, unless the client keeps the history and does not get them back."""
-        if uids and session.writes and not session.client_keeps_history(session_id):
+        if not uids or not session.writes or session.client_keeps_history(session_id):
+            return
+        try:
             capturing.submitted(session, [session.memory.make(MarkInjected, session_id=session_id, uids=tuple(uids))])
+        except (MnemosyneError, OSError) as error:
+            # To recall it again is better than not to recall it.
+            count("mark")
+            log.warning("it was not noted what stands in the prompt: %s", error)
 
     # -- capture -----------------------------------------------------------------------------------------------------------------
 
@@ -361,7 +370,7 @@ class MnemosyneProvider(host.Base):
     def _hand_over(self, session: Session, parent: str, session_id: str) -> None:
         """Mark as standing in the prompt of a branch what stands in the prompt of its parent."""
         try:
-            uids = tuple(sorted(within(START_SECONDS, lambda: session.memory.injected(session.own_marks(parent)))))
+            uids = tuple(sorted(within(START_SECONDS, lambda: capturing.in_prompt(session, session.own_marks(parent)))))
         except StoreError as error:
             count("lineage")
             log.warning("it is not known what stands in the prompt of the branch: %s", error)

@@ -108,9 +108,22 @@ def _known(op: Operation, key: StoreKey) -> Operation | None:
     op = replace(op, subject=subject)
     if isinstance(op, CaptureTurns):
         parent = identity.session_reference(op.parent_session_id, key, given)
-        op = replace(op, session_id=identity.session_reference(op.session_id, key, given) or "", parent_session_id=parent or "")
+        turns = tuple(replace(turn, metadata=_referring(turn.metadata, key, given)) for turn in op.turns)
+        name = identity.session_reference(op.session_id, key, given) or ""
+        prompt = name + op.prompt.removeprefix(op.session_id) if op.prompt else ""
+        op = replace(op, session_id=name, parent_session_id=parent or "", turns=turns, prompt=prompt)
     elif isinstance(op, MirrorChange):
         op = replace(op, session_id=identity.session_reference(op.session_id, key, given) or "")
         if must_wait(op):
             op = replace(op, origin=mirror.origin(Path(given.get("hermes_home", "")), op.target, key) or op.origin)
     return op
+
+
+def _referring(metadata: Mapping[str, Any], key: StoreKey, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata whose references to other sessions may be stored."""
+    return {
+        name: identity.session_reference(value, key, given) or ""
+        if name.endswith("session_id") and isinstance(value, str)
+        else value
+        for name, value in metadata.items()
+    }
