@@ -4,9 +4,11 @@ A turn reaches Mnemosyne twice, when it is completed and again within the transc
 `said` here, so that the two copies of a message have the same text and are stored once.
 """
 
+# ruff: noqa: RUF001 - greetings of other scripts look like Latin letters to it
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,13 +29,30 @@ _ACKNOWLEDGEMENTS = frozenset(
     }
 )  # fmt: skip
 _GREETINGS = frozenset(
-    {
-        "hi", "hello", "hey", "hi there", "hello there", "hey there", "hi there again", "hi again", "hello again",
-        "good morning", "good afternoon", "good evening", "good night", "good day", "morning", "evening", "yo", "howdy",
-        "greetings", "bye", "goodbye", "see you", "how are you", "what's up", "sup", "hola", "hallo", "bonjour", "ciao",
-        "servus", "moin", "guten morgen", "guten tag", "guten abend", "ola", "olá", "hej", "salut",
-    }
+    greeting.casefold()
+    for greeting in (
+        "hi", "hello", "hey", "good morning", "good afternoon", "good evening", "good night", "good day", "morning", "evening", "yo",
+        "howdy", "greetings", "bye", "goodbye", "see you", "see you later", "how are you", "how are you doing", "how's it going",
+        "nice to meet you", "what's up", "sup", "welcome back",
+        "hallo", "servus", "moin", "guten morgen", "guten tag", "guten abend", "gute nacht", "grüß gott", "grüß dich", "grüezi",
+        "tschüss", "wie geht's", "wie geht es dir", "danke", "vielen dank", "danke schön", "bitte",
+        "hola", "buenos días", "buenos dias", "buenas tardes", "buenas noches", "adiós", "qué tal", "cómo estás", "gracias",
+        "muchas gracias", "bonjour", "bonsoir", "salut", "coucou", "au revoir", "ça va", "comment ça va", "merci", "merci beaucoup",
+        "ciao", "buongiorno", "buonasera", "grazie", "olá", "ola", "oi", "bom dia", "boa tarde", "boa noite", "obrigado", "obrigada",
+        "hoi", "goedemorgen", "goedemiddag", "goedenavond", "dank je", "bedankt", "hej", "hei", "god morgon", "god morgen", "tack",
+        "takk", "tak", "moi", "kiitos", "cześć", "dzień dobry", "dobry wieczór", "dziękuję", "ahoj", "dobrý den", "děkuji", "szia",
+        "jó napot", "köszönöm", "bună", "mulțumesc", "merhaba", "selam", "günaydın", "teşekkürler", "γεια", "γεια σου", "καλημέρα",
+        "ευχαριστώ", "привет", "здравствуйте", "доброе утро", "добрый день", "добрый вечер", "спасибо", "привіт", "дякую",
+        "مرحبا", "السلام عليكم", "صباح الخير", "شكرا", "سلام", "שלום", "בוקר טוב", "תודה", "नमस्ते", "धन्यवाद", "namaste",
+        "你好", "您好", "你们好", "早上好", "早安", "晚上好", "晚安", "再见", "谢谢", "謝謝", "多谢", "嗨", "こんにちは", "おはよう",
+        "おはようございます", "こんばんは", "ありがとう", "ありがとうございます", "안녕", "안녕하세요", "감사합니다", "고마워", "xin chào",
+        "cảm ơn", "สวัสดี", "ขอบคุณ", "halo", "selamat pagi", "terima kasih",
+    )
 )  # fmt: skip
+_FILLERS = frozenset(
+    {"there", "again", "all", "everyone", "everybody", "friend", "dear", "hermes", "mnemosyne", "assistant", "so", "very", "much"}
+)
+_LONGEST_PHRASE = 4
 _TRAILING = " \t\r\n.,!?~\u2026\u3002\uff01\uff1f"  # also the ellipsis and the wide full stop and marks
 _SLASH_COMMAND = re.compile(r"/[^\W\d_][\w-]*(?:\s|$)")
 
@@ -82,8 +101,34 @@ def is_noise(text: str, *, min_chars: int = MIN_CHARS) -> bool:
 def is_trivial(query: str) -> bool:
     """Tell whether a message asks for nothing: blank, a greeting, an acknowledgement or a slash command."""
     trimmed = query.strip()
-    bare = _bare(trimmed)
-    return not bare or bare in _ACKNOWLEDGEMENTS or bare in _GREETINGS or bool(_SLASH_COMMAND.match(trimmed))
+    return bool(_SLASH_COMMAND.match(trimmed)) or _asks_nothing(_words(trimmed))
+
+
+def _asks_nothing(words: Sequence[str]) -> bool:
+    """Tell whether greetings and acknowledgements are all there is, perhaps with a name or a filler between."""
+    place, found = 0, not words
+    while place < len(words):
+        for length in range(min(_LONGEST_PHRASE, len(words) - place), 0, -1):
+            phrase = " ".join(words[place : place + length])
+            if phrase in _ACKNOWLEDGEMENTS or phrase in _GREETINGS:
+                found = True
+                break
+            if length == 1 and phrase in _FILLERS:
+                break
+        else:
+            return False
+        place += length
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return [word for part in unicodedata.normalize("NFC", text).casefold().split() if (word := _word(part))]
+
+
+def _word(part: str) -> str:
+    """Return a word without signs and pictures around it."""
+    inside = [index for index, character in enumerate(part) if unicodedata.category(character)[0] in "LMN"]
+    return part[inside[0] : inside[-1] + 1].replace("\u2019", "'") if inside else ""
 
 
 def _bare(text: str) -> str:

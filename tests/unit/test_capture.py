@@ -47,6 +47,25 @@ def test_greetings_acknowledgements_and_commands_ask_for_nothing(query: str) -> 
     assert is_trivial(query)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "hey there :)", "Hi, how are you?", "Hey Hermes, good morning!", "thank you so much", "ok \U0001f44d", "\U0001f44d", "Grüß Gott",
+        "Gru\u0308ß Gott!", "¡Hola! ¿Qué tal?", "Bonjour, ça va ?", "привет!", "नमस्ते", "你好！", "こんにちは。", "안녕하세요", "مرحبا",
+        "what\u2019s up",
+    ],
+)  # fmt: skip
+def test_a_greeting_asks_for_nothing_in_whatever_language_and_company(query: str) -> None:
+    assert is_trivial(query)
+
+
+@pytest.mark.parametrize(
+    "query", ["hi, where is the boat?", "thanks, now deploy", "good morning routine", "你好世界程序", "all", "??? 7"]
+)
+def test_a_question_after_a_greeting_is_a_question(query: str) -> None:
+    assert not is_trivial(query)
+
+
 @pytest.mark.parametrize("query", ["/etc/hosts is broken", "what is Ada's cat called?", "Momo", "hello world program in C", "1"])
 def test_everything_else_is_a_question(query: str) -> None:
     assert not is_trivial(query)
