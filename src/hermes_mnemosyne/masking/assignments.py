@@ -15,17 +15,45 @@ _FOREIGN = (
     "\u5bc6\u78bc",
     "\u30d1\u30b9\u30ef\u30fc\u30c9",
     "\ube44\ubc00\ubc88\ud638",
+    "has\u0142o",
+    "l\u00f6senord",
+    "jelsz\u00f3",
+    "\u015fifre",
+    "parol\u0103",
+    "\u043f\u0430\u0440\u043e\u043b\u0430",
 )
-_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "pwd", "_pass", "passwort", "kennwort", "mot de passe", *_FOREIGN)
+_LATIN = ("senha", "wachtwoord", "adgangskode", "heslo", "salasana", "parola")
+_PASSWORDS = (
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "_pass",
+    "passwort",
+    "kennwort",
+    "mot de passe",
+    *_LATIN,
+    *_FOREIGN,
+)
 _TRIGGERS = (*_PASSWORDS, "secret", "token", "key", "credential")
-_PARTS = ("pass", "pwd", "kennwort", "secret", "token", "key", "credential")  # one of them is part of every ASCII trigger
+_PARTS = (
+    "pass",
+    "pwd",
+    "kennwort",
+    "secret",
+    "token",
+    "key",
+    "credential",
+    *_LATIN,
+)  # one of them is part of every ASCII trigger
 _KEY_BEFORE = lazy(
     r"(?:api|access|secret|private|signing|encryption|auth|account|master|shared|service|license|licence|storage|admin|webhook)[ _.-]?\Z"
 )
 _AFTER = lazy(
     r"(?:[ _-]?(?:value|base|text)|[0-9]{1,3})?(?![A-Za-z0-9_])\\{0,3}[\"'`\]*)]{0,4}"
     r"(?:[ \t]{1,3}(?:for|of|to|on|at)[ \t][^\n:=.;,\"']{1,60}?)?"
-    r"[ \t]{0,8}(?P<sep>:?={1,3}>?|->|[:\uff1a\u2192]|(?<=[ \t])(?:is|was|ist)(?=[ \t]))"
+    r"[ \t]{0,8}(?P<sep>:?={1,3}>?|->|[:\uff1a\u2192]|(?<=[ \t])(?:is|was|ist|lautet|est|es)(?=[ \t])|[\u662f\u4e3a\u70ba][:\uff1a]?)"
     r"(?P<gap>[ \t]{0,8}\n[ \t]{1,8}|[ \t*_]{0,8})"
     r"(?P<quote>\\{0,3}[\"'`])?"
 )
@@ -33,6 +61,7 @@ _BESIDE = lazy(r"(?P<sep>)(?P<gap>[ \t]{1,4})(?P<quote>[\"'`])?(?=\S)")
 _AFTER_FLAG = lazy(r"(?P<sep>[ \t]{1,4}|=)(?P<gap>)(?P<quote>[\"'])?(?!-)(?=\S)")
 _FLAG_BEFORE = lazy(r"(?:^|\s)--?[a-z0-9-]{0,40}\Z")
 _BARE = lazy(r"[^\s\"'`]{1,2048}")
+_SAID = frozenset(("is", "was", "ist", "lautet", "est", "es", ""))
 _NEXT_PAIR = lazy(r"[;&,](?=[\w.-]{1,64}[=:])|;\Z")
 _SECRET_NAME = lazy(
     r"(?i)(?:pass(?:word|wd|phrase|code|wort)?|pwd|kennwort|contrase\u00f1a|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|secret|"
@@ -101,7 +130,7 @@ def _quoted(text: str, match: re.Match[str], *, is_password: bool) -> tuple[int,
     if end <= start or "\n" in text[start:end]:
         return None
     value = text[start:end].strip()
-    said = match["sep"] in {"is", "was", "ist", ""}
+    said = match["sep"] in _SAID
     if not value or placeholder(value) or (said and not strong(value) and (not is_password or not match["sep"])):
         return None
     # A sentence in quotes is a description, unless it is a pass phrase.
@@ -126,7 +155,7 @@ def _bare(text: str, match: re.Match[str], *, is_password: bool, compound: bool)
     word = match["sep"].strip()
     rest = text[start + len(value) : start + len(value) + 2]
     last = not rest or rest[0] in "\r\n,;)}]&\"'`" or (rest[0] in ".!?*" and rest[1:2] in {"", "\n", " "})
-    if match["sep"] in {"is", "was", "ist", ""} or "\n" in match["gap"]:
+    if match["sep"] in _SAID or "\n" in match["gap"]:
         kinds = sum(classes(value))
         wanted = strong(value) and "-" not in value and (kinds >= 3 or last)  # noqa: PLR2004 - of four kinds of characters
     elif "=" in word and not match["gap"]:

@@ -82,6 +82,15 @@ TOKENS: tuple[_Token, ...] = (
     _token("docker-token", "dckr_pat_", f"{_B}{{20,}}+", digit=False),
     _token("grafana-token", "glsa_", f"{_B}{{20,}}+"),
     _token("sentry-token", "sntry", "[su]_[A-Za-z0-9_=+/-]{30,}+"),
+    _token("api-key", "NRAK-", "[A-Z0-9]{20,}+"),
+    _token("api-key", "rubygems_", "[0-9a-f]{40,}+"),
+    _token("api-key", "pul-", "[0-9a-f]{40}(?![0-9A-Za-z])"),
+    _token("api-key", "xkeysib-", "[0-9a-f]{60,}+(?:-[A-Za-z0-9]+)?"),
+    _token("api-key", "dp.", rf"(?:pt|st|ct|sa|scim|audit)\.(?:{_B}+\.)?{_W}{{30,}}+"),
+    _token("api-key", "fm2_", "[A-Za-z0-9+/=_-]{40,}+"),
+    _token("terraform-token", ".atlasv1.", f"{_B}{{40,}}+", head=f"{_W}{{10,20}}\\.atlasv1\\."),
+    _token("airtable-token", "pat", f"{_W}{{14}}\\.[0-9a-f]{{64}}(?![0-9A-Za-z])"),
+    _token("mailchimp-key", "-us", "", head="[0-9a-f]{32}-us[0-9]{1,2}(?![0-9A-Za-z])"),
     _token("age-key", "AGE-SECRET-KEY-1", "[A-Z0-9]{30,}+", digit=False),
 )  # fmt: skip
 
