@@ -133,7 +133,7 @@ def test_the_transcript_of_a_session_that_continues_another_is_stored_without_it
 @pytest.mark.parametrize("reason", ["compression", "branch"])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_session_that_continues_another_is_stored_once_while_the_file_is_locked(
-    hermes: HermesHome, reason: str, restarted: bool
+    hermes: HermesHome, *, reason: str, restarted: bool
 ) -> None:
     names = [f"20261130_12445{number}_aaaaaa" for number in range(3)]
     provider = hermes.start(names[0])

@@ -1,5 +1,6 @@
 """What the hooks keep of a conversation, and what they leave out."""
 
+# ruff: noqa: RUF001 - greetings of other scripts hold signs that look like Latin ones
 from __future__ import annotations
 
 from typing import Any
