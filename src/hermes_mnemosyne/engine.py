@@ -268,12 +268,13 @@ class Memory:
         self._drained()
         return self.engine.store.export(self.reach)
 
-    def import_records(self, records: Iterable[Mapping[str, Any]]) -> Iterator[Outcome]:
+    def import_records(self, records: Iterable[Any]) -> Iterator[Outcome]:
         """Merge exported records and yield one outcome each, `failed` with a reason for a wrong one; repeating adds nothing."""
         batch: builtins.list[Operation] = []
         for record in records:
-            theme, subject = str(record.get("theme", "") or self.theme), str(record.get("subject", "") or "")
-            op = replace(self.make(MergeRecord, record=record), theme=theme, subject=subject)
+            fields = record if isinstance(record, Mapping) else {}
+            theme, subject = str(fields.get("theme", "") or self.theme), str(fields.get("subject", "") or "")
+            op = replace(self.make(MergeRecord, record=fields), theme=theme, subject=subject)
             if not self.reach.covers(theme, subject):
                 yield from self.submit(batch, hook=False)
                 batch = []

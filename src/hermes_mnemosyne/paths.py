@@ -44,13 +44,24 @@ def _expanded(text: str) -> Path:
         ) from error
 
 
+def _home(environ: Mapping[str, str]) -> Path:
+    """Return the home directory: `$HOME`, else that of the user database."""
+    if given := _value(environ, "HOME"):
+        return _expanded(given)
+    import pwd
+
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError as error:
+        raise ConfigError("no home directory is known: set HOME, or MNEMOSYNE_DATA_DIR to an absolute path") from error
+
+
 def _xdg(environ: Mapping[str, str], name: str, fallback: str) -> Path:
     given = _value(environ, name)
     # The XDG rules say that a relative path is to be ignored.
     if given and Path(given).is_absolute():
         return Path(given) / "mnemosyne"
-    home = _value(environ, "HOME") or "~"
-    return _expanded(home) / fallback / "mnemosyne"
+    return _home(environ) / fallback / "mnemosyne"
 
 
 def data_directory(environ: Mapping[str, str] | None = None) -> Path:
@@ -68,7 +79,7 @@ def hermes_home(environ: Mapping[str, str] | None = None) -> Path | None:
     environ = os.environ if environ is None else environ
     if given := _value(environ, "HERMES_HOME"):
         return _expanded(given)
-    home = _expanded(_value(environ, "HOME") or "~") / ".hermes"
+    home = _home(environ) / ".hermes"
     return home if home.is_dir() else None
 
 

@@ -421,3 +421,19 @@ def test_any_text_that_can_be_stored_is_read_back_unchanged(new_world: Callable[
     op = world.make(AddEntry, uid=uuid7(), content=text, tags=tuple(tags), theme=uuid7(), metadata=metadata)
     entry = world.entry(world.done(op).uid)
     assert (entry.content, entry.tags, dict(entry.metadata)) == (text, tuple(sorted(set(tags))), metadata)
+
+
+@pytest.mark.parametrize("edited", ["older", "younger"])
+@pytest.mark.parametrize("asked", ["older", "younger"])
+def test_undoing_an_edit_that_made_two_entries_one_brings_both_back(world: World, edited: str, asked: str) -> None:
+    texts = {"older": "alpha text", "younger": "beta text"}
+    uids = {name: world.add(text, tags=(name,)) for name, text in texts.items()}
+    other = "younger" if edited == "older" else "older"
+    world.edit(uids[edited], content=texts[other])
+    assert world.texts() == [texts[other]]
+    assert world.undo(uids[asked]).status == "restored"
+    assert sorted(world.texts()) == sorted(texts.values())
+    for name, text in texts.items():
+        entry = world.entry(uids[name])
+        assert (entry.uid, entry.content, entry.tags) == (uids[name], text, (name,))
+    assert world.store.check() == []

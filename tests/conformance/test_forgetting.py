@@ -266,3 +266,13 @@ def test_without_a_key_a_forget_erases_all_the_same(new_world: Callable[..., Wor
     uid = copper(world)
     assert world.done(world.make(Forget, uid=uid)).status == "forgotten"
     assert is_nowhere(world)
+
+
+def test_the_name_of_a_session_goes_with_its_last_turn(world: World) -> None:
+    first = world.say("one", session="with ada").uid
+    second = world.say("two", session="with ada").uid
+    world.forget(first)
+    assert "with ada" in str(world.exported())
+    world.forget(second)
+    assert "with ada" not in str(world.exported())
+    assert world.say("three", session="with ada").status == "added"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -308,6 +309,8 @@ def undo(tx: Transaction, op: Undo) -> Outcome:
         return Outcome(op_id=op.op_id, uid=uid, status="retired", uids=(uid,))
     if not isinstance(row.value, Entry):
         raise Rejected("a turn has no earlier version")
+    if last[1] == "merged":
+        return part(tx, op, row, last[3], clock)
     before = entry_from_snapshot(_fields(last))
     changes = {name: getattr(before, name) for name in EDITABLE}
     if before.superseded_by and tx.live(before.superseded_by) is None:
@@ -316,9 +319,29 @@ def undo(tx: Transaction, op: Undo) -> Outcome:
     return replace(outcome, status="restored")
 
 
-def _fields(last: tuple[int, str, str]) -> Mapping[str, Any]:
-    import json
+def part(tx: Transaction, op: Undo, row: Live, merged: str, clock: str) -> Outcome:
+    """Take back an edit that made two entries one, at the clock `merged`: both live again, each under its own uid."""
+    survivor = row.value
+    assert isinstance(survivor, Entry)
+    versions = {
+        uid: entry_from_snapshot(json.loads(text)) for uid, text in tx.db.execute(tx.sql["merged_rows"], (survivor.uid, merged))
+    }
+    uids = [survivor.uid]
+    if own_version := versions.pop(survivor.uid, None):
+        tx.record("edited", survivor, clock=clock, at=op.at)
+        save(tx, row, replace(own_version, updated_at=op.at, clock=clock))
+    for uid, version in versions.items():
+        digest = content_hash(version.content)
+        scope = tx.scope(version.theme, version.subject)
+        held = tx.db.execute(tx.sql["entry_by_hash"], (scope, version.target, bytes.fromhex(digest))).fetchone()
+        if not held and not is_kept_out(tx, op, version.target, digest, clock=clock, explicit=True):
+            tx.db.execute(tx.sql["delete_alias"], (uid,))
+            insert(tx, replace(version, uid=uid, updated_at=op.at, clock=clock))
+            uids.append(uid)
+    return Outcome(op_id=op.op_id, uid=op.uid, status="restored", uids=tuple(uids))
 
+
+def _fields(last: tuple[int, str, str, str]) -> Mapping[str, Any]:
     fields: Mapping[str, Any] = json.loads(last[2])
     return fields
 

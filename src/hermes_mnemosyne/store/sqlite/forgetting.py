@@ -57,6 +57,9 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
         )
         for mac in macs:
             tx.db.execute(tx.sql["insert_forgotten"], (mac, name, scope, clock, occurrence if name == uid else 0))
+    if capture is not None:
+        # Its name may tell of a person, and nothing is left that it names.
+        tx.db.execute(tx.sql["delete_empty_session"], (capture[0],))
     tx.tally.erasures += 1
 
 

@@ -247,7 +247,8 @@ class SqliteStore:
         """Return the counts of every theme within reach."""
         found: dict[str, list[Counts]] = {}
         for theme, counts in self._by_scope(reach):
-            found.setdefault(theme, []).append(counts)
+            if counts.entries or counts.turns:
+                found.setdefault(theme, []).append(counts)
         return {theme: _total(parts) for theme, parts in sorted(found.items())}
 
     def _by_scope(self, reach: Reach) -> list[tuple[str, Counts]]:

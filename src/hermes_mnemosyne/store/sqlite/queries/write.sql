@@ -145,9 +145,19 @@ DELETE FROM speakers WHERE scope = ? AND turns <= 0
 INSERT OR IGNORE INTO history (uid, scope, action, at, clock, content_hash, snapshot) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: last_change
-SELECT id, action, snapshot FROM history
+SELECT id, action, snapshot, clock FROM history
 WHERE action <> 'lost' AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1))
 ORDER BY clock DESC, action DESC LIMIT 1
+
+-- name: merged_rows
+SELECT uid, snapshot FROM history
+WHERE clock = ?2 AND action IN ('edited', 'merged') AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1))
+
+-- name: delete_empty_session
+DELETE FROM sessions WHERE id = ?1
+    AND NOT EXISTS (SELECT 1 FROM turns WHERE session = ?1)
+    AND NOT EXISTS (SELECT 1 FROM tombstones WHERE session = ?1)
+    AND NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.scope = sessions.scope AND e.session_id = sessions.session_id)
 
 -- name: hashes_in_history
 SELECT DISTINCT content_hash FROM history WHERE uid = ?
