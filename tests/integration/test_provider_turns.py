@@ -155,6 +155,21 @@ def test_a_session_that_continues_another_is_stored_once_while_the_file_is_locke
     assert hermes.said() == sorted(text for pair in said for text in pair)
 
 
+@pytest.mark.parametrize("taken", ["forget", "retire"])
+@pytest.mark.parametrize("reason", ["compression", "branch"])
+def test_what_was_taken_out_of_a_session_does_not_come_back_by_one_that_continues_it(
+    hermes: HermesHome, taken: str, reason: str
+) -> None:
+    following = "20261201_080000_bbbbbb"
+    provider = hermes.start()
+    provider.sync_turn(BOAT, REPLY, session_id=SESSION)
+    memory = hermes.memory()
+    getattr(memory, taken)(next(turn.uid for turn in hermes.turns() if turn.content == BOAT))
+    provider.on_session_switch(following, parent_session_id=SESSION, reason=reason)
+    hermes.start(following).on_session_end(transcript((BOAT, REPLY), exchange(1)))
+    assert hermes.said() == sorted([REPLY, *exchange(1)])
+
+
 def test_undone_turns_stay_and_their_successors_are_stored_once(hermes: HermesHome) -> None:
     provider = hermes.start()
     for number in range(2):

@@ -15,13 +15,12 @@ from hermes_mnemosyne.hermes.provider.boundary import count, log, within
 from hermes_mnemosyne.hermes.provider.ledger import Ledger, Message, message_of
 from hermes_mnemosyne.hermes.provider.session import Session
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, Operation, Outcome, TurnText
-from hermes_mnemosyne.values import Role, Turn
+from hermes_mnemosyne.values import Role
 
 LINEAGE = ":from"
 LINEAGE_SECONDS = 0.03
 ANCESTORS_SECONDS = 2.0
 MOST_ANCESTORS = 16
-MOST_TURNS = 5000
 BUSY_SECONDS = 0.25
 QUEUE_SECONDS = 0.01
 MOST_QUEUED = 2000
@@ -62,8 +61,8 @@ def store_report(session: Session, ledger: Ledger, turns: Sequence[TurnText]) ->
 
 def store_transcript(session: Session, ledger: Ledger, turns: Sequence[TurnText]) -> None:
     """Store what a transcript holds more than its session, and those that it continues, already have."""
-    if ledger.inherited is None:
-        ledger.inherited = inherited(session, ledger.session_id)
+    if (known := inherited(session, ledger.session_id, turns)) is not None:
+        ledger.inherited = known | (ledger.inherited or Counter())
     own = tuple(ledger.transcript(turns))
     if not own:
         return
@@ -91,8 +90,8 @@ def continues(session: Session, session_id: str, parent: str) -> None:
     submitted(session, [session.memory.make(MarkInjected, session_id=session_id + LINEAGE, uids=(parent,))])
 
 
-def inherited(session: Session, session_id: str) -> Counter[Message] | None:
-    """Return the messages of the sessions that a session continues; None while the store cannot say.
+def inherited(session: Session, session_id: str, turns: Sequence[TurnText]) -> Counter[Message] | None:
+    """Return which messages of a transcript the sessions before it have had; None while the store cannot say.
 
     It is asked within a bound: a transcript that is stored with a beginning too many is better than one that is lost.
     """
@@ -100,32 +99,34 @@ def inherited(session: Session, session_id: str) -> Counter[Message] | None:
         return Counter()
     try:
         first = within(LINEAGE_SECONDS, lambda: in_prompt(session, session_id + LINEAGE))
-        return within(ANCESTORS_SECONDS, lambda: _messages_of(session, session_id, first)) if first else Counter()
+        return within(ANCESTORS_SECONDS, lambda: _had_before(session, session_id, first, turns)) if first else Counter()
     except StoreError as error:
         count("lineage")
         log.warning("it is not known what the session continues: %s", error)
         return None
 
 
-def _messages_of(session: Session, session_id: str, parents: frozenset[str]) -> Counter[Message]:
+def _had_before(session: Session, session_id: str, parents: frozenset[str], turns: Sequence[TurnText]) -> Counter[Message]:
     found: Counter[Message] = Counter()
+    waiting_ops = queued(session)
     seen, next_ones = {session_id}, parents - {session_id}
     while next_ones and len(seen) <= MOST_ANCESTORS:
         for ancestor in next_ones:
-            rows = session.memory.list(kinds=("turn",), themes=(session.memory.theme,), session_id=ancestor, limit=MOST_TURNS)
-            waits = _waiting_messages(queued(session), ancestor)
-            found.update(Counter(message_of(row.role, row.content) for row in rows if isinstance(row, Turn)) + waits)
+            found.update(_had(session, ancestor, turns, waiting_ops))
         seen |= next_ones
         next_ones = frozenset(uid for one in next_ones for uid in in_prompt(session, one + LINEAGE)) - seen
     return found
 
 
-def _waiting_messages(ops: Sequence[Operation], session_id: str) -> Counter[Message]:
-    """Return the messages of a session that wait in the spool; what a transcript repeats of them counts once."""
-    found: Counter[Message] = Counter()
+def _had(session: Session, session_id: str, turns: Sequence[TurnText], ops: Sequence[Operation]) -> Counter[Message]:
+    """Return which messages a session has had: stored, retired, forgotten, or waiting in the spool."""
+    asked = session.memory.make(CaptureTurns, session_id=session_id, turns=tuple(turns), transcript=True)
+    new = session.memory.engine.store.preview(asked).new
+    found = Counter(message_of(turn.role, turn.content) for turn in turns if turn.uid not in new)
     for op in ops:
         if isinstance(op, CaptureTurns) and op.session_id == session_id:
             said = Counter(message_of(turn.role, turn.content) for turn in op.turns)
+            # A transcript that waits repeats what is known; a report adds to it.
             found = found | said if op.transcript else found + said
     return found
 
