@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,7 @@ _UPKEEP_STEP = 1.0
 _OVERLAID = 2000
 _DRAIN_PAUSE = 0.002
 _PAUSE = 0.02
+_MOST_HELD = 10_000
 _BRIEF_AT_ONCE = 32
 _PRUNE_EVERY = 6 * 3600.0
 
@@ -71,6 +72,7 @@ class Engine:
         self.clock = HybridClock(secrets.token_hex(8))
         self._pruned = time.monotonic()
         self._brief = 0
+        self._held: deque[Operation] = deque()
         self._worker = Worker(lambda: self._work(hurry=False), name="mnemosyne-worker")
         forks.guard(self)
 
@@ -175,7 +177,36 @@ class Engine:
                 self._count(outcomes)
                 self._note_brief(ops)
                 return outcomes
-        return self._enqueue(ops, wait=_HOOK_APPEND_WAIT)
+        try:
+            # What is held was said earlier and must be queued earlier.
+            return self._hold(ops) if self._held else self._enqueue(ops, wait=_HOOK_APPEND_WAIT)
+        except StoreBusy:
+            return self._hold(ops)
+
+    def _hold(self, ops: Sequence[Operation]) -> list[Outcome]:
+        """Keep writes in memory for the worker: store and spool are both locked for longer than a hook may wait.
+
+        Raises StoreFull when too many are held.
+        """
+        if len(self._held) + len(ops) > _MOST_HELD:
+            self.counters["refused"] += len(ops)
+            raise StoreFull(f"{self.spool.path} has been locked for long: end the program that holds it")
+        self._held.extend(replace(op, spooled=True) for op in ops)
+        self.counters["held"] += len(ops)
+        self.wake()
+        return [Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="queued") for op in ops]
+
+    def _queue_held(self) -> bool:
+        """Queue what is held; True when nothing is held any more."""
+        while self._held:
+            op = self._held[0]
+            try:
+                self.spool.append([op], wait=_DRAIN_WAIT)
+            except StoreBusy:
+                return False
+            self._held.popleft()
+            self.counters["spooled"] += 1
+        return True
 
     def _note_brief(self, ops: Sequence[Operation]) -> None:
         """Let the worker complete brief captures now and then: to start it each time would cost a hook more than it saved."""
@@ -198,7 +229,7 @@ class Engine:
     def _enqueue(self, ops: Sequence[Operation], *, wait: float = _APPEND_WAIT) -> list[Outcome]:
         try:
             self.spool.append([replace(op, spooled=True) for op in ops], wait=wait)
-        except (StoreFull, StoreBusy):
+        except StoreFull:
             self.counters["refused"] += len(ops)
             raise
         self.counters["spooled"] += len(ops)
@@ -245,11 +276,11 @@ class Engine:
         """Return what a recall must see of the spool, after an attempt to drain it, and whether that is all of it."""
         self._complete_brief()
         try:
-            if self.spool.is_empty(wait=_DRAIN_WAIT):
+            if not self._held and self.spool.is_empty(wait=_DRAIN_WAIT):
                 return Overlay(), True
             with contextlib.suppress(StoreBusy, StoreFull, StoreUnavailable):
                 self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
-            ops = self.spool.pending(limit=_OVERLAID, wait=_DRAIN_WAIT)
+            ops = [*self.spool.pending(limit=_OVERLAID, wait=_DRAIN_WAIT), *self._held]
         except StoreBusy:
             return Overlay(), False
         return (overlay_of(ops, self.store, reach) if ops else Overlay()), len(ops) < _OVERLAID
@@ -263,6 +294,8 @@ class Engine:
     def _work(self, *, hurry: bool = True) -> bool:
         """Do due work; True when nothing is left."""
         done = True
+        if not self._queue_held():
+            return False
         if not self.spool.is_empty():
             try:
                 report = self.drain(wait=_DRAIN_WAIT)
@@ -292,7 +325,7 @@ class Engine:
         return True
 
     def _work_quietly(self) -> bool:
-        if self._store is None and self.spool.is_empty():
+        if self._store is None and not self._held and self.spool.is_empty():
             return True
         try:
             return self._work()
@@ -312,6 +345,7 @@ class Engine:
     def abandon(self) -> None:
         """Renew what a forked child cannot use: locks whose holders are not there, and the worker."""
         self._opening = threading.Lock()
+        self._held.clear()  # the parent's to write
         self.clock.renew_lock()
         self._worker.renew()
 

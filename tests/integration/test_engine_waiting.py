@@ -548,3 +548,15 @@ def test_a_worker_that_died_is_healed_by_the_next_call(memory: Memory, path: Pat
     assert memory.stats()["spool"]["count"] == 0
     assert memory.stats()["store"]["erasures_pending"] == 0
     assert memory.stats()["process"]["worker_failures"] == 1
+
+
+def test_a_hook_that_finds_store_and_spool_locked_is_held_and_stored_once_they_are_free(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.db") as memory:
+        memory.remember("first")
+        with locked(memory.path):
+            assert memory.submit([adding(memory, "queued")], hook=True)[0].status == "queued"
+            with locked(memory.engine.spool.path):
+                assert memory.submit([adding(memory, "held one")], hook=True)[0].status == "queued"
+                assert memory.submit([adding(memory, "held two")], hook=True)[0].status == "queued"
+        assert memory.engine.finish(30)
+        assert [row.content for row in memory.list(newest_first=False)] == ["first", "queued", "held one", "held two"]

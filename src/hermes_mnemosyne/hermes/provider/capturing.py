@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,6 @@ LINEAGE = ":from"
 LINEAGE_SECONDS = 0.03
 ANCESTORS_SECONDS = 2.0
 MOST_ANCESTORS = 16
-BUSY_SECONDS = 0.25
 QUEUE_SECONDS = 0.01
 MOST_QUEUED = 2000
 
@@ -163,15 +162,11 @@ def submitted(session: Session, ops: Sequence[Operation]) -> list[Outcome]:
 
     Raises MnemosyneError when even the spool refuses them.
     """
-    # Store and spool can be busy at the same moment. To wait a little longer is better than to lose what was said.
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            outcomes = _handed_over(session, ops)
-            break
-        except StoreBusy:
-            if time.monotonic() > deadline:
-                raise
+    outcomes = _handed_over(session, ops)
+    if not session.keyless:
+        # What a contact said before the key was there goes the same way as soon as it can.
+        with contextlib.suppress(StoreError):
+            waiting.release(session.memory.engine, seconds=QUEUE_SECONDS)
     for op, outcome in zip(ops, outcomes, strict=True):
         if outcome.status == "failed":
             count("write-failed")

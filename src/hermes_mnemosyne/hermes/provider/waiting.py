@@ -77,12 +77,12 @@ def held(engine: Engine) -> int:
     return int(status["count"]) + int(status["quarantined"])
 
 
-def release(engine: Engine) -> DrainReport:
+def release(engine: Engine, *, seconds: float = RELEASE_SECONDS) -> DrainReport:
     """Give waiting writes to the store when the key is there to tell whose they are; the rest waits on.
 
     Raises StoreBusy, StoreFull, StoreUnavailable.
     """
-    if engine.waiting.is_empty():
+    if engine.waiting.is_empty(wait=seconds):
         return DrainReport()
     key = StoreKey(engine)
 
@@ -96,7 +96,7 @@ def release(engine: Engine) -> DrainReport:
             for op in ops
         ]
 
-    return engine.waiting.drain(apply, until=time.monotonic() + RELEASE_SECONDS)
+    return engine.waiting.drain(apply, until=time.monotonic() + seconds)
 
 
 def _known(op: Operation, key: StoreKey) -> Operation | None:
