@@ -125,7 +125,7 @@ def inspect(home: Path, *, provider: str = "mnemosyne") -> Inspection:
         return Inspection(
             directory=directory, status="linked" if linked else "foreign-link", owner="" if linked else _owner(directory)
         )
-    if not directory.exists():
+    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return Inspection(directory=directory, status="absent")
     written = _contents(provider)
     present = {name: _read(directory / name) for name in _FILES}

@@ -193,3 +193,8 @@ def test_older_distributions_that_own_our_names_are_named(hermes: Path, tmp_path
     [warning] = [line for line in installer.install(hermes).warnings if "mnemosyne-memory" in line]
     assert "command mnemosyne" in warning
     assert "pip uninstall mnemosyne-memory" in warning
+
+
+def test_an_empty_directory_is_nobodys(hermes: Path) -> None:
+    plugin(hermes).mkdir(parents=True)
+    assert installer.install(hermes).action == "installed"
