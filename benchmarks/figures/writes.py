@@ -11,6 +11,7 @@ from benchmarks.figures.stores import engine_store, write_windows
 from benchmarks.harness import Times, Verdict, at_least, at_most, chunks, engine_driver, peer_driver
 
 _TURN = 250
+_SMALL, _COMPARED = 1_000, 4_000
 # A write may cost half as much again in a full store as in one of 1,000 rows before it counts as growing: the noise of a
 # shared machine is of this size.
 _FLAT = 1.5
@@ -41,10 +42,23 @@ def throughput(count: int, seed: int) -> tuple[dict[str, Any], list[Verdict]]:
 
 
 def growth(corpus: Corpus) -> tuple[dict[str, Any], list[Verdict]]:
-    """Return the cost of a write at each size up to the corpus, texts of every length, 201 themes in the file."""
-    facts = engine_store(corpus).facts
-    windows = facts["write_ms_by_rows_in_the_big_theme"]
-    first, last = next(iter(windows)), next(reversed(windows))
-    ratio = windows[last]["p50"] / windows[first]["p50"] if last != first else None
-    name = f"remember, cost of a write at {int(last):,} rows against {int(first):,} (p50)"
-    return facts, [at_most(name, None if ratio is None else round(ratio, 2), _FLAT, "x")]
+    """Return the cost of a write at each size up to the corpus, and that in the full store against a small one, taking turns."""
+    loaded = engine_store(corpus)
+    small, full = Times(), Times()
+    texts = Corpus(0, corpus.seed + 1).short(_SMALL + _COMPARED)
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory)
+        copy = loaded.copy_to(work / "full")
+        with engine_driver(work / "small") as one, engine_driver(work / "full") as other:
+            one.call("open", path=str(work / "small" / "mnemosyne.db"))
+            other.call("open", path=str(copy.store))
+            one.call("remember", texts=texts[:_SMALL])
+            for some in chunks(texts[_SMALL:], _TURN):
+                small.add(one.call("remember", texts=some)["times"])
+                full.add(other.call("remember", texts=some)["times"])
+            one.call("close")
+            other.call("close")
+    compared = {"small": small.figures(), "full": full.figures()}
+    name = f"remember, cost of a write at {corpus.size:,} rows against {_SMALL:,} (p50)"
+    ratio = round(compared["full"]["p50"] / compared["small"]["p50"], 2)
+    return {**loaded.facts, "taking_turns": compared}, [at_most(name, ratio, _FLAT, "x")]

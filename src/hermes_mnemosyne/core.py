@@ -244,6 +244,8 @@ class Engine:
 
     def _cancel_queued(self, ops: Sequence[Operation]) -> None:
         """Take forgotten texts out of the spool before the store forgets them, so that no drain can bring them back."""
+        if not any(isinstance(op, Forget) for op in ops):
+            return
         spools = [spool for spool in (self.spool, self.waiting) if not spool.is_empty() or spool.quarantined()]
         if not spools:
             return

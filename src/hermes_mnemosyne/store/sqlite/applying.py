@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from hermes_mnemosyne.store.operations import (
@@ -109,7 +108,7 @@ class _Undone(Exception):
 
 def apply(connections: Connections, ops: Sequence[Operation], tools: Tools, *, wait: float) -> list[Outcome]:
     """Apply operations in order in one write transaction and return their outcomes."""
-    prepared = replace(tools, analyser=Prepared(tools.analyser, ops))
+    prepared = Tools(Prepared(tools.analyser, ops), tools.key, tools.clock, tools.scopes)
     try:
         with connections.writing(wait) as db:
             tx = Transaction(db, prepared)

@@ -49,7 +49,9 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 
 def dumps(value: Any) -> str:
     """Return compact JSON with stable key order."""
-    return _ENCODE(value) if value or not isinstance(value, dict) else "{}"
+    if not value and isinstance(value, dict | tuple):
+        return "{}" if isinstance(value, dict) else "[]"
+    return _ENCODE(value)
 
 
 @lru_cache(maxsize=1024)
@@ -115,6 +117,7 @@ def turn_value(row: sqlite3.Row | tuple[Any, ...]) -> Turn:
     )
 
 
+@lru_cache(maxsize=1024)
 def origins_json(origins: tuple[Origin, ...]) -> str:
     """Return origins as they stand in a row."""
     return dumps([[origin.kind, origin.place] for origin in origins])
