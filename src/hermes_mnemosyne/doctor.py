@@ -150,8 +150,11 @@ def _integrity(memory: Memory) -> Iterator[Check]:
 
 def _erasure(memory: Memory) -> Iterator[Check]:
     memory.engine.finish(_FINISH_SECONDS)
-    pending = memory.engine.store.stats()["erasures_pending"]
-    if pending > 0 or memory.engine.spool.status()["erasure_pending"]:
+    figures = memory.engine.store.stats()
+    if figures["compaction_due"]:
+        detail = "the file is too large to be written anew by itself: free pages may hold traces of forgotten text"
+        yield Check("erasure", "warn", detail, "mnemosyne reindex, while no agent is busy")
+    elif figures["erasures_pending"] > 0 or memory.engine.spool.status()["erasure_pending"]:
         remedy = "end the programs that read the store, then run mnemosyne doctor again"
         yield Check(
             "erasure",

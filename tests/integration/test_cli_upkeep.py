@@ -13,7 +13,9 @@ import pytest
 
 from hermes_mnemosyne import Memory
 from hermes_mnemosyne.clock import now_text, uuid7
+from hermes_mnemosyne.doctor import examine
 from hermes_mnemosyne.store.operations import AddEntry, MergeRecord, Operation
+from hermes_mnemosyne.store.sqlite import upkeep
 from tests.integration.command import COMMAND, Store, mnemosyne, process
 
 
@@ -271,3 +273,13 @@ def test_a_recall_loads_nothing_that_it_does_not_need(store: Store) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_doctor_tells_when_a_large_file_is_yet_to_be_written_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "COMPACTED_BYTES", 0)
+    with Memory.open(store.path, theme="t") as memory:
+        memory.forget(memory.remember("soon gone").uid)
+        [found] = [check for check in examine(memory).checks if check.name == "erasure"]
+        assert (found.status, found.remedy.split(",")[0]) == ("warn", "mnemosyne reindex")
+        memory.engine.store.reindex()
+        assert not memory.engine.store.stats()["compaction_due"]
