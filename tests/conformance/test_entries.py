@@ -437,3 +437,13 @@ def test_undoing_an_edit_that_made_two_entries_one_brings_both_back(world: World
         entry = world.entry(uids[name])
         assert (entry.uid, entry.content, entry.tags) == (uids[name], text, (name,))
     assert world.store.check() == []
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+def test_undoing_a_merge_joins_what_has_been_said_again_meanwhile(world: World, asked: int) -> None:
+    uids = [world.add("alpha text"), world.add("beta text")]
+    world.edit(uids[0], content="beta text")
+    world.add("alpha text")
+    assert world.undo(uids[asked]).status == "restored"
+    assert sorted(world.texts()) == ["alpha text", "beta text"]
+    assert world.store.check() == []

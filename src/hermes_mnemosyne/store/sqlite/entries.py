@@ -328,8 +328,8 @@ def part(tx: Transaction, op: Undo, row: Live, merged: str, clock: str) -> Outco
     }
     uids = [survivor.uid]
     if own_version := versions.pop(survivor.uid, None):
-        tx.record("edited", survivor, clock=clock, at=op.at)
-        save(tx, row, replace(own_version, updated_at=op.at, clock=clock))
+        # Its earlier text may live in a third entry by now: then these two are one.
+        uids = [change(tx, op, row, replace(own_version, uid=survivor.uid), clock).uid]
     for uid, version in versions.items():
         digest = content_hash(version.content)
         scope = tx.scope(version.theme, version.subject)
