@@ -14,10 +14,9 @@ from hermes_mnemosyne.values import TARGETS, Kind, RecallQuery, Target
 _MOST_ROWS = 2**31 - 1
 
 
-class RecallOptions(TypedDict, total=False):
-    """The fields of RecallQuery besides its text."""
+class Narrowing(TypedDict, total=False):
+    """What both a recall and a list may narrow by; times as in RecallQuery."""
 
-    limit: int
     kinds: tuple[Kind, ...]
     target: Target | None
     themes: tuple[str, ...] | None
@@ -30,6 +29,12 @@ class RecallOptions(TypedDict, total=False):
     contains: str | None
     include_expired: bool
     include_superseded: bool
+
+
+class RecallOptions(Narrowing, total=False):
+    """The fields of RecallQuery besides its text."""
+
+    limit: int
     exclude: frozenset[str]
     budget_chars: int | None
     budget_tokens: int | None
@@ -37,21 +42,9 @@ class RecallOptions(TypedDict, total=False):
     explain: bool
 
 
-class ListOptions(TypedDict, total=False):
-    """What `Memory.list` may narrow by; times as in RecallQuery."""
+class ListOptions(Narrowing, total=False):
+    """The options of `Memory.list`."""
 
-    kinds: tuple[Kind, ...]
-    target: Target | None
-    themes: tuple[str, ...] | None
-    session_id: str | None
-    since: str | None
-    until: str | None
-    written_since: str | None
-    written_until: str | None
-    tags: tuple[str, ...]
-    contains: str | None
-    include_expired: bool
-    include_superseded: bool
     limit: int | None
     offset: int
     newest_first: bool

@@ -380,11 +380,6 @@ class SqliteStore:
             row = db.execute(statements("read")["meta"], (key,)).fetchone()
         return row[0] if row else None
 
-    def set_meta(self, key: str, value: str) -> None:
-        """Record a value that all processes on this store share."""
-        with self._connections.writing(self._wait) as db:
-            db.execute(statements("upkeep")["save_meta"], (key, value))
-
     def set_meta_once(self, key: str, value: str) -> None:
         """Record a shared value unless there is one already."""
         with self._connections.writing(self._wait) as db:

@@ -5,9 +5,6 @@ SELECT id, theme, subject, memory_rows, user_rows, turn_rows FROM scopes WHERE ?
 SELECT id, theme, subject, memory_rows, user_rows, turn_rows FROM scopes
 WHERE folded IN (SELECT value FROM json_each(?2)) AND (?1 IS NULL OR subject = ?1)
 
--- name: scope_total
-SELECT count(*) FROM scopes
-
 -- name: sequence
 SELECT seq, clock FROM sequence
 

@@ -218,9 +218,6 @@ INSERT INTO tokens (rowid, body, context, facets, version) VALUES (?, ?, ?, ?, ?
 -- name: tokens
 SELECT body, context, facets, version FROM tokens WHERE rowid = ?
 
--- name: update_facets
-UPDATE tokens SET facets = ? WHERE rowid = ?
-
 -- name: delete_tokens
 DELETE FROM tokens WHERE rowid = ?
 
