@@ -29,7 +29,7 @@ from hermes_mnemosyne.recall.overlay import Overlay
 from hermes_mnemosyne.recall.pipeline import Recaller, RecallOptions
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.spool import DrainReport, Spool
-from hermes_mnemosyne.store.operations import CaptureTurns, Forget, Operation, Outcome
+from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
 from hermes_mnemosyne.store.protocol import Reach
 from hermes_mnemosyne.store.sqlite.connections import Options
 from hermes_mnemosyne.store.sqlite.store import SqliteStore
@@ -209,8 +209,8 @@ class Engine:
         return True
 
     def _note_brief(self, ops: Sequence[Operation]) -> None:
-        """Let the worker complete brief captures now and then: to start it each time would cost a hook more than it saved."""
-        self._brief += sum(isinstance(op, CaptureTurns) and op.brief for op in ops)
+        """Let the worker complete hooks' writes now and then: to start it each time would cost a hook more than it saved."""
+        self._brief += len(ops)
         if self._brief >= _BRIEF_AT_ONCE:
             self._complete_brief()
 
@@ -277,15 +277,19 @@ class Engine:
     def overlay(self, reach: Reach) -> tuple[Overlay, bool]:
         """Return what a recall must see of the spool, after an attempt to drain it, and whether that is all of it."""
         self._complete_brief()
+        recent = self.store.unindexed(reach)
         try:
             if not self._held and self.spool.is_empty(wait=_DRAIN_WAIT):
-                return Overlay(), True
+                return Overlay(rows=tuple(recent)), True
             with contextlib.suppress(StoreBusy, StoreFull, StoreUnavailable):
                 self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
             ops = [*self.spool.pending(limit=_OVERLAID, wait=_DRAIN_WAIT), *self._held]
         except StoreBusy:
-            return Overlay(), False
-        return (overlay_of(ops, self.store, reach) if ops else Overlay()), len(ops) < _OVERLAID
+            return Overlay(rows=tuple(recent)), False
+        overlay = overlay_of(ops, self.store, reach) if ops else Overlay()
+        known = overlay.uids
+        rows = (*overlay.rows, *(row for row in recent if row.uid not in known))
+        return replace(overlay, rows=rows), len(ops) < _OVERLAID
 
     # -- background --------------------------------------------------------------------------------------------------------------
 

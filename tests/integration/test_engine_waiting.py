@@ -109,6 +109,30 @@ def test_readers_are_never_blocked(memory: Memory, path: Path) -> None:
         assert list(memory.export_records())
 
 
+def test_the_latest_writes_are_recalled_while_another_process_holds_the_lock(memory: Memory, path: Path) -> None:
+    changed = memory.remember("the lid is brass").uid
+    gone = memory.remember("the ladle is brass").uid
+    expired = memory.remember("the whisk is brass", valid_until="2001-01-01").uid
+    assert len(memory.recall("brass").hits) == 2
+    memory.update(changed, content="the lid is pewter")
+    memory.retire(gone)
+    memory.capture_turn("Is the colander pewter?", session_id="s")
+    for number in range(30):
+        memory.remember(f"the spoon {number} is of pewter")
+    with Memory.open(path, theme="elsewhere") as other:
+        other.remember("the urn is pewter")
+    with locked(path):
+        found = memory.recall("pewter", limit=50)
+        assert len(found.hits) == 32
+        assert {"the lid is pewter", "Is the colander pewter?"} <= set(contents(found))
+        assert contents(memory.recall("brass", limit=50)) == []
+        assert contents(memory.recall("pewter", kinds=("turn",))) == ["Is the colander pewter?"]
+        assert contents(memory.recall("brass", include_expired=True)) == ["the whisk is brass"]
+    assert set(contents(memory.recall("pewter", limit=50))) == set(contents(found))
+    assert memory.get(expired).content == "the whisk is brass"
+    assert problems_of(path) == []
+
+
 def test_a_hook_is_queued_at_once_and_its_row_is_recalled(memory: Memory, path: Path) -> None:
     with locked(path):
         outcomes = hook(memory, adding(memory, "the pan is steel"), said(memory, "I bought a pan of iron"))

@@ -220,6 +220,10 @@ class Store(Protocol):
         """Return the number of rows within the reach, kinds and target of a filter; other conditions are ignored."""
         ...
 
+    def unindexed(self, reach: Reach) -> list[Entry | Turn]:
+        """Return rows within reach that a search misses at this moment, because the index cannot be completed now."""
+        ...
+
     def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
         """Return in how many rows within reach and kinds each term stands, counted up to `ceiling`."""
         ...

@@ -117,6 +117,7 @@ def apply(connections: Connections, ops: Sequence[Operation], tools: Tools, *, w
     except _Undone as undone:
         return [undone.outcome]
     tools.scopes.update(tx.scopes)
+    tools.recent_chars += tx.index.recent_chars
     return outcomes
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_mnemosyne import paths
-from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreUnavailable
+from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.protocol import (
@@ -31,10 +31,11 @@ from hermes_mnemosyne.store.protocol import (
     Preview,
     Reach,
 )
-from hermes_mnemosyne.store.sqlite import exporting, migrate, search, upkeep, vectors
+from hermes_mnemosyne.store.sqlite import exporting, indexing, migrate, search, upkeep, vectors
 from hermes_mnemosyne.store.sqlite.applying import apply
 from hermes_mnemosyne.store.sqlite.connections import APPLICATION_ID, Connections, Options
 from hermes_mnemosyne.store.sqlite.errors import mnemosyne_error
+from hermes_mnemosyne.store.sqlite.figures import figures
 from hermes_mnemosyne.store.sqlite.loading import load
 from hermes_mnemosyne.store.sqlite.previewing import preview
 from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
@@ -44,6 +45,10 @@ from hermes_mnemosyne.values import Change, Entry, Turn
 
 _KEPT = timedelta(days=30)
 _QUIET = 1.0
+# As long as a hook waits: a search waits no longer for rows of the last moment, see `unindexed`.
+_INDEX_WAIT = 0.01
+_RECENT_CHARS = 32_768
+_MOST_UNINDEXED = 2000
 # SQLite takes a shorter file for an empty database and would overwrite it.
 _LEAST_BYTES = 512
 
@@ -165,6 +170,8 @@ class SqliteStore:
         outcomes = apply(self._connections, ops, self._tools, wait=wait)
         if any(outcome.status == "forgotten" for outcome in outcomes):
             self._forgotten_at = time.monotonic()
+        if wait > _INDEX_WAIT and self._tools.recent_chars > _RECENT_CHARS:
+            self._index_recent()
         return outcomes
 
     def preview(self, op: Operation) -> Preview:
@@ -277,13 +284,36 @@ class SqliteStore:
         with self._connections.reading() as db:
             return search.scopes_of(db, where.reach).size(where)
 
+    def unindexed(self, reach: Reach) -> list[Entry | Turn]:
+        """Return rows that no search finds, because another process keeps them from being indexed just now."""
+        if self._index_recent():
+            return []
+        with self._connections.reading() as db:
+            ids = [row[0] for row in db.execute(statements("upkeep")["recent"], (_MOST_UNINDEXED,))]
+            rows = load(db, ids)
+        return [row for row in rows.values() if reach.covers(row.theme, row.subject)]
+
+    def _index_recent(self) -> bool:
+        """Move the rows of the latest writes into the index; False when the file cannot be written now."""
+        with self._connections.reading() as db:
+            if not indexing.has_recent(db):
+                return True
+        try:
+            self._tools.recent_chars = 0
+            indexing.index_recent(self._connections, wait=_INDEX_WAIT)
+        except (StoreBusy, StoreFull, StoreUnavailable):
+            return False
+        return True
+
     def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
         """Return in how many rows each term stands, counted up to `ceiling`."""
+        self._index_recent()
         with self._connections.reading() as db:
             return self._counts.get(db, terms, where, ceiling)
 
     def lexical(self, query: LexicalQuery, where: Filter) -> list[Candidate]:
         """Return the best matching rows, best first."""
+        self._index_recent()
         with self._connections.reading() as db:
             return search.lexical(db, query, where)
 
@@ -340,6 +370,7 @@ class SqliteStore:
         until = now + seconds
         done = upkeep.erase(self._connections, until=until, hurry=hurry or now > self._forgotten_at + _QUIET)
         done = upkeep.renew_contexts(self._connections, self._tools, until=until) and done
+        done = self._index_recent() and done
         if self._old_index:
             _, finished = upkeep.reindex(self._connections, self._tools, only_old=True, until=until)
             self._old_index = not finished
@@ -362,13 +393,14 @@ class SqliteStore:
             db.execute(statements("upkeep")["rebuild_tokens"])
             db.execute(statements("upkeep")["recount"])
         done, _ = upkeep.reindex(self._connections, self._tools, only_old=False)
+        self._index_recent()
         if self.meta("compaction_due"):
             upkeep.compact(self._connections)
         return done
 
     def due(self) -> bool:
         """Tell whether there is work for `upkeep`."""
-        return self._old_index or upkeep.pending(self._connections) > 0 or upkeep.has_stale_contexts(self._connections)
+        return self._old_index or upkeep.pending(self._connections) > 0 or upkeep.has_unfinished_rows(self._connections)
 
     def check(self) -> list[str]:
         """Return what an integrity check finds wrong."""
@@ -387,23 +419,11 @@ class SqliteStore:
 
     def stats(self, reach: Reach = EVERYTHING) -> dict[str, Any]:
         """Return figures for `stats` and `doctor`; those of rows are of what lies within reach."""
-        sql = statements("read")
-        names = ("history", "retired", "forgotten", "aliases", "superseded", "expired", "memory", "user", "turns", "themes")
         with self._connections.reading() as db:
-            asked = {"scopes": json.dumps(search.scopes_of(db, reach).ids()), "now": now_text()}
-            figures = dict(zip(names, db.execute(sql["figures"], asked).fetchone(), strict=True))
-            schema = [row[0] for row in db.execute("SELECT name FROM migrations ORDER BY number")]
-            metas = {key: db.execute(sql["meta"], (key,)).fetchone() for key in ("erasures_pending", "refused", "compaction_due")}
-            models = [
-                {"model": name, "dimension": dimension, "vectors": count}
-                for name, dimension, count in db.execute(sql["vector_figures"])
-            ]
+            found = figures(db, reach)
         return {
-            **figures,
-            **{key: int(row[0]) if row else 0 for key, row in metas.items()},
-            "schema": schema[-1] if schema else "",
+            **found,
             "replica": self._replica,
-            "models": models,
             "bytes": sum(file.stat().st_size for file in self.files() if file.exists()),
             "connections": self._connections.open_count(),
             "sqlite": sqlite3.sqlite_version,

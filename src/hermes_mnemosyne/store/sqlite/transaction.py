@@ -36,12 +36,17 @@ REJECTIONS = (Rejected, sqlite3.IntegrityError, KeyError, TypeError, ValueError)
 
 @dataclass
 class Tools:
-    """What the write transactions of one store share; `scopes` are the numbers of themes and subjects known so far."""
+    """What the write transactions of one store share.
+
+    `scopes` are the numbers of themes and subjects known so far, `recent_chars` the length of the tokens that this process has
+    written since it last moved them into the index.
+    """
 
     analyser: Analyser
     key: ContentKey
     clock: HybridClock
     scopes: dict[tuple[str, str], int] = field(default_factory=dict)
+    recent_chars: int = 0
 
 
 @dataclass

@@ -7,6 +7,7 @@ import time
 from hermes_mnemosyne._errors import StoreBusy, StoreCorrupt, StoreError
 from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.sqlite.connections import Connections
+from hermes_mnemosyne.store.sqlite.indexing import has_recent
 from hermes_mnemosyne.store.sqlite.rows import TURN, shelf_of
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.transaction import Tools, Transaction
@@ -143,10 +144,10 @@ def renew_contexts(connections: Connections, tools: Tools, *, until: float) -> b
     return False
 
 
-def has_stale_contexts(connections: Connections) -> bool:
-    """Tell whether `renew_contexts` has something to do."""
+def has_unfinished_rows(connections: Connections) -> bool:
+    """Tell whether neighbour columns lack words or the index lacks rows."""
     with connections.reading() as db:
-        return db.execute(statements("upkeep")["stale"], (1,)).fetchone() is not None
+        return has_recent(db) or db.execute(statements("upkeep")["stale"], (1,)).fetchone() is not None
 
 
 def _with_neighbours(tx: Transaction, rows: list[int]) -> list[int]:

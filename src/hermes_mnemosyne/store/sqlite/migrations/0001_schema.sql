@@ -178,6 +178,16 @@ CREATE VIRTUAL TABLE tokens USING fts5 (body, context, facets, version UNINDEXED
 -- Each write makes a segment of its own: merging eight of them at a time, not four, rewrites a word less often.
 INSERT INTO tokens (tokens, rank) VALUES ('automerge', 8);
 
+-- Token rows of the latest writes, committed with their text. FTS5 makes a segment per transaction, so they go into `tokens` many at
+-- a time: before a search, or by upkeep. A row's tokens stand in one of the two tables.
+CREATE TABLE recent_tokens (
+    row INTEGER PRIMARY KEY,
+    body TEXT NOT NULL,
+    context TEXT NOT NULL,
+    facets TEXT NOT NULL,
+    version INTEGER NOT NULL
+);
+
 -- Turns whose neighbour column lacks the words of the turn that came after them; upkeep adds these.
 CREATE TABLE stale_contexts (
     row INTEGER PRIMARY KEY

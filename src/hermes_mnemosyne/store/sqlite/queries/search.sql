@@ -38,7 +38,8 @@ SELECT count(*) FROM (SELECT 1 FROM tokens
     WHERE tokens MATCH ?1 AND (?2 IS NULL OR rowid >> 36 IN (SELECT value FROM json_each(?2))) LIMIT ?3)
 
 -- name: bodies
-SELECT t.rowid, t.body FROM json_each(?) AS j JOIN tokens AS t ON t.rowid = j.value
+SELECT t.rowid, t.body FROM json_each(?1) AS j JOIN tokens AS t ON t.rowid = j.value
+UNION ALL SELECT r.row, r.body FROM json_each(?1) AS j JOIN recent_tokens AS r ON r.row = j.value
 
 -- name: speakers
 SELECT speaker FROM speakers WHERE scope IN (SELECT value FROM json_each(?)) GROUP BY speaker ORDER BY sum(turns) DESC LIMIT 256

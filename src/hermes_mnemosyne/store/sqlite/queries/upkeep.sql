@@ -23,7 +23,9 @@ INSERT INTO tokens (tokens, rank) VALUES ('merge', ?)
 SELECT rowid FROM tokens WHERE rowid > :after AND version < :version ORDER BY rowid LIMIT :limit
 
 -- name: all_rows
-SELECT id FROM (SELECT id FROM entries UNION ALL SELECT id FROM turns UNION SELECT rowid FROM tokens)
+SELECT id FROM (
+    SELECT id FROM entries UNION ALL SELECT id FROM turns UNION SELECT rowid FROM tokens UNION SELECT row FROM recent_tokens
+)
 WHERE id > :after AND :version IS NOT NULL ORDER BY id LIMIT :limit
 
 -- name: uid
@@ -36,11 +38,13 @@ UPDATE scopes SET
     turn_rows = (SELECT count(*) FROM turns AS t WHERE t.scope = scopes.id)
 
 -- name: rows_without_tokens
-SELECT (SELECT count(*) FROM entries WHERE id NOT IN (SELECT rowid FROM tokens))
-    + (SELECT count(*) FROM turns WHERE id NOT IN (SELECT rowid FROM tokens))
+WITH indexed AS MATERIALIZED (SELECT rowid AS row FROM tokens UNION SELECT row FROM recent_tokens)
+SELECT (SELECT count(*) FROM entries WHERE id NOT IN (SELECT row FROM indexed))
+    + (SELECT count(*) FROM turns WHERE id NOT IN (SELECT row FROM indexed))
 
 -- name: tokens_without_rows
-SELECT count(*) FROM tokens WHERE rowid NOT IN (SELECT id FROM entries) AND rowid NOT IN (SELECT id FROM turns)
+SELECT count(*) FROM (SELECT rowid AS row FROM tokens UNION ALL SELECT row FROM recent_tokens)
+WHERE row NOT IN (SELECT id FROM entries) AND row NOT IN (SELECT id FROM turns)
 
 -- name: wrong_counters
 SELECT count(*) FROM scopes WHERE
@@ -62,6 +66,16 @@ DELETE FROM injected WHERE at < ?
 
 -- name: save_meta_once
 INSERT OR IGNORE INTO meta VALUES (?, ?)
+
+-- name: recent
+SELECT row, length(body) + length(context) FROM recent_tokens ORDER BY row LIMIT ?
+
+-- name: index_recent
+INSERT INTO tokens (rowid, body, context, facets, version)
+SELECT row, body, context, facets, version FROM recent_tokens WHERE row <= ? ORDER BY row
+
+-- name: delete_recent
+DELETE FROM recent_tokens WHERE row <= ?
 
 -- name: stale
 SELECT row FROM stale_contexts ORDER BY row LIMIT ?

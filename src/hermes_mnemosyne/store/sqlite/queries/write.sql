@@ -215,11 +215,18 @@ INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = CAST(valu
 -- name: insert_tokens
 INSERT INTO tokens (rowid, body, context, facets, version) VALUES (?, ?, ?, ?, ?)
 
+-- name: insert_recent
+INSERT INTO recent_tokens VALUES (?, ?, ?, ?, ?)
+
 -- name: tokens
-SELECT body, context, facets, version FROM tokens WHERE rowid = ?
+SELECT body, context, facets, version FROM recent_tokens WHERE row = ?1
+UNION ALL SELECT body, context, facets, version FROM tokens WHERE rowid = ?1
 
 -- name: delete_tokens
 DELETE FROM tokens WHERE rowid = ?
+
+-- name: delete_recent
+DELETE FROM recent_tokens WHERE row = ?
 
 -- name: delete_vectors
 DELETE FROM vectors WHERE row = ?
