@@ -45,7 +45,6 @@ _OVERLAID = 2000
 _DRAIN_PAUSE = 0.002
 _PAUSE = 0.02
 _MOST_HELD = 10_000
-_BRIEF_AT_ONCE = 32
 _PRUNE_EVERY = 6 * 3600.0
 
 
@@ -211,7 +210,7 @@ class Engine:
     def _note_brief(self, ops: Sequence[Operation]) -> None:
         """Let the worker complete hooks' writes now and then: to start it each time would cost a hook more than it saved."""
         self._brief += len(ops)
-        if self._brief >= _BRIEF_AT_ONCE:
+        if self.store.is_behind:
             self._complete_brief()
 
     def _complete_brief(self) -> None:

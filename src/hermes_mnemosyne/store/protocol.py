@@ -276,6 +276,11 @@ class Store(Protocol):
         """
         ...
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether this process has left so much to upkeep that it should come soon."""
+        ...
+
     def reindex(self) -> int:
         """Rebuild the full-text index from the rows and return how many."""
         ...

@@ -27,6 +27,7 @@ def figures(db: sqlite3.Connection, reach: Reach) -> dict[str, Any]:
         **{key: int(row[0]) if row else 0 for key, row in metas.items()},
         "schema": schema[-1] if schema else "",
         "models": [
-            {"model": name, "dimension": dimension, "vectors": count} for name, dimension, count in db.execute(sql["vector_figures"])
+            {"model": name, "dimension": dimension, "vectors": count}
+            for name, dimension, count in db.execute(sql["vector_figures"])
         ],
     }

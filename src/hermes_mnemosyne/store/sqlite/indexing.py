@@ -8,6 +8,7 @@ for each transaction would cost more than all the rest of a write, one for some 
 from __future__ import annotations
 
 import sqlite3
+import time
 from dataclasses import dataclass
 
 from hermes_mnemosyne.store.sqlite.connections import Connections
@@ -56,6 +57,7 @@ class Index:
         self._sql = statements("write")
         self._changed: dict[int, Tokens | None] = {}
         self._fresh: set[int] = set()
+        self._recent: set[int] = set()
         self.recent_chars = 0
 
     def get(self, row: int) -> Tokens | None:
@@ -63,7 +65,15 @@ class Index:
         if row in self._changed:
             return self._changed[row]
         found = self._db.execute(self._sql["tokens"], (row,)).fetchone()
-        return Tokens(*found) if found else None
+        if found is None:
+            return None
+        if found[4]:
+            self._recent.add(row)
+        return Tokens(*found[:4])
+
+    def is_cheap(self, row: int) -> bool:
+        """Tell whether to change a row that `get` has returned costs no segment of the index."""
+        return row in self._changed or row in self._recent
 
     def put(self, row: int, tokens: Tokens, *, fresh: bool = False) -> None:
         """Set the full-text row of a row number; `fresh` when the row is new."""
@@ -84,6 +94,7 @@ class Index:
         other = Index(self._db)
         other._changed = dict(self._changed)
         other._fresh = set(self._fresh)
+        other._recent = set(self._recent)
         return other
 
     def write(self) -> None:
@@ -92,7 +103,8 @@ class Index:
         insert = self._sql["insert_recent" if few else "insert_tokens"]
         for row in sorted(self._changed):
             tokens = self._changed[row]
-            if row not in self._fresh and not self._db.execute(self._sql["delete_recent"], (row,)).rowcount:
+            is_replaced = row in self._fresh or (few and tokens is not None and row in self._recent)
+            if not is_replaced and not self._db.execute(self._sql["delete_recent"], (row,)).rowcount:
                 self._db.execute(self._sql["delete_tokens"], (row,))
             if tokens is not None:
                 self._db.execute(insert, (row, tokens.body, tokens.context, tokens.facets, tokens.version))
@@ -104,8 +116,11 @@ def has_recent(db: sqlite3.Connection) -> bool:
     return db.execute(statements("upkeep")["recent"], (1,)).fetchone() is not None
 
 
-def index_recent(connections: Connections, *, wait: float) -> None:
-    """Move the rows of the latest writes into the index. Raises StoreBusy and the other store errors."""
+def index_recent(connections: Connections, *, wait: float, pause: float = 0.0) -> None:
+    """Move the rows of the latest writes into the index. Raises StoreBusy and the other store errors.
+
+    With a `pause` (seconds) between the transactions others get their turn.
+    """
     sql = statements("upkeep")
     while True:
         with connections.writing(wait) as db:
@@ -121,3 +136,5 @@ def index_recent(connections: Connections, *, wait: float) -> None:
                 db.execute(sql["delete_recent"], (last,))
         if moved == len(found) < _MOVED_ROWS:
             return
+        if pause:
+            time.sleep(pause)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import secrets
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from hermes_mnemosyne import paths
-from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreFull, StoreUnavailable
+from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.protocol import (
@@ -31,10 +27,9 @@ from hermes_mnemosyne.store.protocol import (
     Preview,
     Reach,
 )
-from hermes_mnemosyne.store.sqlite import exporting, indexing, migrate, search, upkeep, vectors
+from hermes_mnemosyne.store.sqlite import exporting, indexing, opening, search, upkeep, vectors
 from hermes_mnemosyne.store.sqlite.applying import apply
-from hermes_mnemosyne.store.sqlite.connections import APPLICATION_ID, Connections, Options
-from hermes_mnemosyne.store.sqlite.errors import mnemosyne_error
+from hermes_mnemosyne.store.sqlite.connections import Connections, Options
 from hermes_mnemosyne.store.sqlite.figures import figures
 from hermes_mnemosyne.store.sqlite.loading import load
 from hermes_mnemosyne.store.sqlite.previewing import preview
@@ -48,9 +43,8 @@ _QUIET = 1.0
 # As long as a hook waits: a search waits no longer for rows of the last moment, see `unindexed`.
 _INDEX_WAIT = 0.01
 _RECENT_CHARS = 32_768
+_MUCH_RECENT_CHARS = 262_144
 _MOST_UNINDEXED = 2000
-# SQLite takes a shorter file for an empty database and would overwrite it.
-_LEAST_BYTES = 512
 
 
 class SqliteStore:
@@ -77,86 +71,11 @@ class SqliteStore:
         self._forgotten_at = 0.0
         self._connections = Connections(self.path, options)
         self._counts = search.TermCounts()
-        self._prepare(wait)
+        opening.prepare(self._connections, analyser.version, wait)
         with self._connections.reading() as db:
             self._replica: str = db.execute(statements("read")["meta"], ("replica",)).fetchone()[0]
             self._old_index = db.execute(statements("read")["meta"], ("analyser",)).fetchone()[0] != str(analyser.version)
         self._tools = Tools(analyser, key, HybridClock(self._replica))
-
-    # -- opening -----------------------------------------------------------------------------------------------------------------
-
-    def _prepare(self, wait: float) -> None:
-        try:
-            paths.secure_directory(self.path.parent)
-            if paths.is_network_filesystem(self.path.parent):
-                raise StoreUnavailable(
-                    f"{self.path} lies on a network file system, where SQLite's log loses data: choose a local path with --db or "
-                    "MNEMOSYNE_DATA_DIR"
-                )
-            if self.path.exists() and (self.path.stat().st_size or not self.path.is_file()):
-                self._refuse_foreign()
-            else:
-                paths.secure_file(self.path)
-        except OSError as error:
-            raise StoreUnavailable(f"{self.path}: {error.strerror or error}; choose another place with --db") from error
-        self._use_log(wait)
-        with self._connections.reading() as db:
-            fresh = migrate.pending(db)
-            if not fresh:
-                migrate.verify(db)
-        if fresh:
-            with self._connections.writing(wait) as db:
-                migrate.migrate(db)
-                db.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-                for name, value in (("replica", secrets.token_hex(8)), ("analyser", str(self._analyser.version))):
-                    db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
-
-    def _refuse_foreign(self) -> None:
-        """Look at the file without opening it for writing; another program's file is left as it is, its companions too.
-
-        Only through SQLite: closing a handle of one's own would take away the locks that this process holds on the file.
-        """
-        # `immutable` makes no files beside it. What another process is making may stand in the log alone.
-        foreign = not self.path.is_file() or self.path.stat().st_size < _LEAST_BYTES or self._holds_other_tables("immutable=1")
-        if not foreign and self.files()[1].exists():
-            foreign = self._holds_other_tables("mode=ro")
-        if foreign:
-            raise ForeignFile(f"{self.path} is not a Mnemosyne file and was left untouched: name another file with --db")
-
-    def _holds_other_tables(self, how: str) -> bool:
-        uri = f"{self.path.as_uri()}?{how}"
-        try:
-            with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
-                if db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
-                    return False
-                # Between the two looks another process may have marked the file that it is making.
-                has_tables = db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
-                return has_tables and db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID
-        except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", 0)
-            if code == sqlite3.SQLITE_NOTADB:
-                return True
-            if code == sqlite3.SQLITE_CORRUPT and how == "immutable=1":
-                return False  # a checkpoint is under way, or it is damaged: the ordinary opening tells
-            raise mnemosyne_error(error, self.path) from error
-
-    def _use_log(self, wait: float) -> None:
-        """Switch to the write-ahead log; SQLite does not wait for a lock there, so several first openers take turns."""
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                with self._connections.maintaining(wait) as db:
-                    mode: str = db.execute("PRAGMA journal_mode").fetchone()[0]
-                    if mode != "wal":
-                        mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            except StoreBusy:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(random.uniform(0.002, 0.02))  # noqa: S311 - spreads the openers, hides nothing
-                continue
-            if mode != "wal":
-                raise StoreUnavailable(f"{self.path}: its file system cannot hold SQLite's write-ahead log; choose another place")
-            return
 
     @property
     def replica(self) -> str:
@@ -293,14 +212,14 @@ class SqliteStore:
             rows = load(db, ids)
         return [row for row in rows.values() if reach.covers(row.theme, row.subject)]
 
-    def _index_recent(self) -> bool:
+    def _index_recent(self, *, pause: float = 0.0) -> bool:
         """Move the rows of the latest writes into the index; False when the file cannot be written now."""
         with self._connections.reading() as db:
             if not indexing.has_recent(db):
                 return True
         try:
             self._tools.recent_chars = 0
-            indexing.index_recent(self._connections, wait=_INDEX_WAIT)
+            indexing.index_recent(self._connections, wait=_INDEX_WAIT, pause=pause)
         except (StoreBusy, StoreFull, StoreUnavailable):
             return False
         return True
@@ -370,7 +289,7 @@ class SqliteStore:
         until = now + seconds
         done = upkeep.erase(self._connections, until=until, hurry=hurry or now > self._forgotten_at + _QUIET)
         done = upkeep.renew_contexts(self._connections, self._tools, until=until) and done
-        done = self._index_recent() and done
+        done = self._index_recent(pause=upkeep.PAUSE) and done
         if self._old_index:
             _, finished = upkeep.reindex(self._connections, self._tools, only_old=True, until=until)
             self._old_index = not finished
@@ -397,6 +316,11 @@ class SqliteStore:
         if self.meta("compaction_due"):
             upkeep.compact(self._connections)
         return done
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether this process has written so much since the last upkeep or search that the next one would take long."""
+        return self._tools.recent_chars > _MUCH_RECENT_CHARS
 
     def due(self) -> bool:
         """Tell whether there is work for `upkeep`."""
@@ -431,7 +355,7 @@ class SqliteStore:
 
     def files(self) -> list[Path]:
         """Return the database file and its companions."""
-        return [self.path.with_name(self.path.name + suffix) for suffix in ("", "-wal", "-shm")]
+        return opening.files(self.path)
 
     def close(self) -> None:
         """Close every connection."""

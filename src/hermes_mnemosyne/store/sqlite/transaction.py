@@ -207,7 +207,7 @@ class Transaction:
         tokens = self.index.get(row)
         if tokens is None:
             return ""
-        if after and not tokens.is_long and later:
+        if after and not tokens.is_long and later and not self.index.is_cheap(row):
             self.db.execute(self.sql["insert_stale"], (row,))
         elif after and not tokens.is_long:
             context = f"{tokens.context} {after}" if tokens.context else after

@@ -17,6 +17,9 @@ COMPACTED_BYTES = 512 * 1024 * 1024
 _CHECKPOINT_WAIT = 0.1
 _PAGES = 200
 _BATCH = 200
+# Work that is due after each turn is done in transactions of about a millisecond, with pauses in which a hook gets the lock.
+_FEW = 16
+PAUSE = 0.002
 
 
 def erase_step(connections: Connections) -> bool:
@@ -132,7 +135,7 @@ def renew_contexts(connections: Connections, tools: Tools, *, until: float) -> b
     sql = statements("upkeep")
     while time.monotonic() <= until:
         with connections.reading() as db:
-            rows = [row[0] for row in db.execute(sql["stale"], (_BATCH,))]
+            rows = [row[0] for row in db.execute(sql["stale"], (_FEW,))]
         if not rows:
             return True
         with connections.writing(5.0) as db:
@@ -141,6 +144,7 @@ def renew_contexts(connections: Connections, tools: Tools, *, until: float) -> b
                 tx.renew_context(row)
             db.executemany(sql["delete_stale"], [(row,) for row in rows])
             tx.finish()
+        time.sleep(PAUSE)
     return False
 
 

@@ -216,11 +216,11 @@ INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = CAST(valu
 INSERT INTO tokens (rowid, body, context, facets, version) VALUES (?, ?, ?, ?, ?)
 
 -- name: insert_recent
-INSERT INTO recent_tokens VALUES (?, ?, ?, ?, ?)
+INSERT OR REPLACE INTO recent_tokens VALUES (?, ?, ?, ?, ?)
 
 -- name: tokens
-SELECT body, context, facets, version FROM recent_tokens WHERE row = ?1
-UNION ALL SELECT body, context, facets, version FROM tokens WHERE rowid = ?1
+SELECT body, context, facets, version, 1 FROM recent_tokens WHERE row = ?1
+UNION ALL SELECT body, context, facets, version, 0 FROM tokens WHERE rowid = ?1
 
 -- name: delete_tokens
 DELETE FROM tokens WHERE rowid = ?
