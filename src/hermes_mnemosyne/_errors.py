@@ -5,6 +5,7 @@ MnemosyneError
 │   └── ConfigError         a setting is unknown, unreadable or of the wrong type
 ├── NotFound                no such id within reach (exit code 1)
 ├── MissingExtra            an optional part is not installed
+├── EmbeddingError          an embedding model could not do its part; text is stored and found by words all the same
 └── StoreError              the database could not do its part
     ├── StoreBusy           the write lock was not free in time: try again
     ├── StoreFull           no room: the disk or the spool's limit
@@ -41,6 +42,16 @@ class MissingExtra(MnemosyneError, ImportError):
     def __init__(self, extra: str) -> None:
         """Name the `extra` of the distribution that brings the missing part."""
         super().__init__(f"this needs an optional part: pip install 'hermes-mnemosyne[{extra}]'")
+
+
+class EmbeddingError(MnemosyneError):
+    """The embedding model cannot be used now."""
+
+    def __init__(self, message: str | None = None, *, retryable: bool = False, about_text: bool = False) -> None:
+        """Tell whether the same call may succeed later, and whether one of its texts is the cause."""
+        super().__init__(message)
+        self.retryable = retryable
+        self.about_text = about_text
 
 
 class StoreError(MnemosyneError):

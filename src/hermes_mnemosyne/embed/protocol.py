@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from array import array
 
 Purpose = Literal["query", "document"]
 Family = Literal["static", "transformer", "endpoint"]
 """What default weights of fusion depend on: averaged word vectors, a network on this machine, somebody's service."""
 
-Vector = array[float]
+Vector: TypeAlias = "array[float]"
 """Float32 numbers (type code `f`), of unit length unless said otherwise."""
 
 

@@ -114,11 +114,58 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingText:
-    """A row whose vector for a model is missing; `text` is what is to be embedded."""
+    """A row whose vector for a model is missing.
+
+    `text` is what is to be embedded: of a turn with its speaker and date, as it is indexed. `role` (empty for entries) and `chars`,
+    the length of the content alone, are what a setting may leave rows out by.
+    """
 
     id: int
     kind: Kind
     text: str
+    role: str = ""
+    chars: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorModel:
+    """A model whose vectors a store holds or is about to hold.
+
+    `key` is unique in the store. `probes` are the vectors of the probe texts by which the model is recognised under any name;
+    `floor` is the cosine of texts that have nothing to do with each other. The `active` one is searched; there is at most one.
+    """
+
+    key: str
+    name: str
+    dimension: int
+    probes: tuple[tuple[float, ...], ...] = ()
+    floor: float = 0.0
+    active: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorCounts:
+    """Live rows by the state of their vector for one model.
+
+    `pending` will be embedded, `retrying` (part of it) after a failure; `excluded` have none by setting; `unembeddable` have failed
+    for a reason of their own; `cut` (part of `stored`) were longer than the model sees.
+    """
+
+    stored: int = 0
+    pending: int = 0
+    retrying: int = 0
+    excluded: int = 0
+    unembeddable: int = 0
+    cut: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorFailure:
+    """A text that could not be embedded: why, and when it may be tried again (UTC text; None: not of itself)."""
+
+    id: int
+    reason: str
+    retry_at: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,19 +293,61 @@ class Store(Protocol):
 
     # -- vectors -----------------------------------------------------------------------------------------------------------------
 
-    def attach_vectors(self, model: str, vectors: Iterable[tuple[int, Sequence[float]]]) -> int:
-        """Store vectors of rows that still live, one per (row, model), and return how many.
+    def vector_models(self) -> list[VectorModel]:
+        """Return the models of this store, the active one first."""
+        ...
 
+    def add_vector_model(self, model: VectorModel) -> None:
+        """Make a model known, or renew the name, probes and floor of a known key. `active` counts only while no other model is."""
+        ...
+
+    def activate_vector_model(self, key: str) -> None:
+        """Search the vectors of this model from now on; those of the others are removed by upkeep. Raises NotFound."""
+        ...
+
+    def attach_vectors(
+        self, model: str, vectors: Iterable[tuple[int, Sequence[float]]], *, cut: frozenset[int] = frozenset()
+    ) -> int:
+        """Store vectors of rows that still live, one per (row, model), and return how many; `cut` rows were not embedded whole.
+
+        A model that is not known yet is made known by its first vector. What was noted of failures of these rows is dropped.
         Raises InvalidInput for a zero, NaN or infinite vector or a dimension that differs from the model's other vectors.
         """
         ...
 
-    def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0) -> list[PendingText]:
-        """Return rows without a vector of this model, by row number, beginning after `after`."""
+    def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0, now: str | None = None) -> list[PendingText]:
+        """Return rows without a vector of this model, by row number, beginning after `after`.
+
+        Excluded and unembeddable rows are left out, and at `now` (UTC text; None: never) those whose time has not come.
+        """
+        ...
+
+    def note_failures(self, model: str, failures: Iterable[VectorFailure]) -> None:
+        """Keep why rows have no vector and when they may be tried again; what was noted goes when the text changes."""
+        ...
+
+    def clear_failures(self, model: str) -> int:
+        """Let every failed row be tried again and return how many."""
+        ...
+
+    def exclude_vectors(self, ids: Iterable[int]) -> int:
+        """Leave rows without a vector, by setting, and return how many; it goes when their text changes."""
+        ...
+
+    def include_vectors(self) -> int:
+        """Let every excluded row be embedded and return how many."""
+        ...
+
+    def vector_counts(self, model: str) -> VectorCounts:
+        """Return the live rows by the state of their vector."""
         ...
 
     def nearest(self, model: str, vector: Sequence[float], where: Filter, *, limit: int) -> list[Candidate]:
         """Return the rows nearest by cosine (the score), filters applied inside, ties by row number."""
+        ...
+
+    def cosines(self, model: str, vector: Sequence[float], ids: Sequence[int]) -> dict[int, float]:
+        """Return the cosine of each of these rows that has a vector."""
         ...
 
     # -- moving ------------------------------------------------------------------------------------------------------------------
