@@ -7,7 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from hermes_mnemosyne._errors import EmbeddingError, InvalidInput, MissingExtra
+from hermes_mnemosyne._errors import ConfigError, MissingExtra
 from hermes_mnemosyne.embed.loading import ModelFile
 from hermes_mnemosyne.embed.onnx import OnnxFiles, OnnxModel
 from hermes_mnemosyne.embed.protocol import Embedder
@@ -25,17 +25,17 @@ def packaged(name: str | None = None) -> Embedder | None:
 
     Nothing is read or imported yet, apart from looking for the files. The same model is the same object.
 
-    Raises InvalidInput: there is no such model.
+    Raises ConfigError: there is no such model, or it is a package of its own that is not installed.
     Raises MissingExtra: the model called by name is not installed, or a part that runs it.
     """
     if name is None:
         return next((model for find in _MODELS.values() if (model := find())), None)
     find = _MODELS.get(name)
     if find is None:
-        raise InvalidInput(f"there is no packaged model {name!r}: choose one of {', '.join(_MODELS)}, or name a directory")
+        raise ConfigError(f"there is no packaged model {name!r}: choose one of {', '.join(_MODELS)}, or name a directory")
     model = find()
     if model is None and name == "wordllama" and _installed("tokenizers"):
-        raise EmbeddingError("the model wordllama is a package of its own: pip install wordllama")
+        raise ConfigError("the model wordllama is a package of its own: pip install wordllama")
     if model is None:
         raise MissingExtra("local")
     return model
