@@ -1,8 +1,9 @@
-"""Retrieval quality on LoCoMo, and how well a strict recall keeps silent: `python benchmarks/locomo.py --data PATH`.
+"""Retrieval quality on LoCoMo, and how well a strict recall keeps silent: `python -m benchmarks.locomo --data PATH`.
 
 One theme per conversation in one file, every turn captured with speaker, session and time, each question asked once with limit
-100. Measured per question and averaged, in percent: the share of its evidence turns among the first 5, 10 and 20 results, whether
-one is among the first 10, and the reciprocal rank of the first. Category 5, which has no answer in the text, is left out.
+100. Category 5, which has no answer in the text, is left out. Words alone are always measured; the chosen embedder is measured
+beside them, with the paired difference. `--save` keeps the values of every question of the chosen system, `--compare` holds
+them against such a file, `--plot` draws quality against latency for every embedder that can be used here.
 
 Relevance in prefetch: each question is asked strictly of its own conversation and of every other one. An answer from another is
 noise. The curve shows both shares of silence over the threshold of the gate.
@@ -12,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import re
 import statistics
 import sys
 import tempfile
-from collections import defaultdict
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,14 +27,32 @@ from typing import Any
 if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks import plot
+from benchmarks.embedders import LEXICAL, System, add_options, available, chosen, embed_all, open_memory
+from benchmarks.evaluation import (
+    DEPTH,
+    Answer,
+    Incomparable,
+    Run,
+    comparison,
+    comparisons,
+    fingerprint,
+    load,
+    measured,
+    paired,
+    report,
+    save,
+    summary,
+)
 from benchmarks.harness import Verdict, at_least, at_most, table
 from benchmarks.locomo_adapter import capture
 from hermes_mnemosyne import Memory, RecallQuery
 
-MEASURES = ("R@5", "R@10", "R@20", "hit@10", "MRR")
+BENCHMARK = "LoCoMo, turn level"
 ADVERSARIAL = 5
 PREFETCH_LIMIT = 5
 THRESHOLDS = tuple(step / 50 for step in range(8, 31))
+CATEGORIES = {1: "1 multi-hop", 2: "2 temporal", 3: "3 open", 4: "4 single-hop"}
 _EVIDENCE = re.compile(r"D:?(\d+):0*(\d+)")
 
 
@@ -42,89 +60,119 @@ _EVIDENCE = re.compile(r"D:?(\d+):0*(\d+)")
 class Question:
     """A question to one conversation and the ids of the turns that answer it."""
 
+    key: str
     sample: str
     text: str
     category: int
     evidence: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one system reached: its run, how it kept silent (empty when not measured), and how often vectors were not there."""
+
+    run: Run
+    relevance: Mapping[str, Any]
+    degraded: int
+
+
 def questions(sample: Mapping[str, Any], known: frozenset[str]) -> list[Question]:
     """Return the questions of a sample whose evidence names turns that exist."""
     found = []
-    for item in sample["qa"]:
+    for number, item in enumerate(sample["qa"]):
         named = (_EVIDENCE.findall(text) for text in item.get("evidence", []))
         ids = frozenset(f"D{session}:{turn}" for pairs in named for session, turn in pairs) & known
         if item["category"] != ADVERSARIAL and ids:
-            found.append(Question(sample["sample_id"], item["question"], item["category"], ids))
+            name = sample["sample_id"]
+            found.append(Question(f"{name}:{number}", name, item["question"], item["category"], ids))
     return found
 
 
-def scores(evidence: frozenset[str], got: Sequence[str]) -> tuple[float, ...]:
-    """Return the measures of one ranked answer, each 0 to 1."""
-    recalls = [len(evidence & set(got[:k])) / len(evidence) for k in (5, 10, 20)]
-    rank = next((1 / place for place, found in enumerate(got[:100], 1) if found in evidence), 0.0)
-    return (*recalls, float(bool(evidence & set(got[:10]))), rank)
-
-
-def averages(rows: Sequence[tuple[float, ...]]) -> dict[str, float]:
-    """Return each measure in percent."""
-    return {
-        name: round(100 * statistics.fmean(values), 1) for name, values in zip(MEASURES, zip(*rows, strict=True), strict=True)
-    }
-
-
-def interval(values: Sequence[float], rounds: int = 1_000, seed: int = 7) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the mean over questions, in percent."""
-    draw = random.Random(seed)  # noqa: S311  # repeatable on purpose
-    means = sorted(statistics.fmean(draw.choices(values, k=len(values))) for _ in range(rounds))
-    return round(100 * means[int(0.025 * rounds)], 1), round(100 * means[int(0.975 * rounds) - 1], 1)
-
-
-def figures(data: Path) -> tuple[dict[str, Any], list[Verdict]]:
-    """Measure on the file `data` and return the figures with the verdicts on them."""
+def measure(data: Path, system: System, *, relevance: bool = True) -> Outcome:
+    """Store the conversations of the file `data`, ask every question, and with `relevance` ask again strictly."""
     samples = json.loads(data.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(prefix="mnemosyne-locomo-") as directory, ExitStack() as stack:
         memories: dict[str, Memory] = {}
         asked: list[Question] = []
         ids: dict[str, str] = {}
         for sample in samples:
-            memory = stack.enter_context(Memory.open(Path(directory) / "locomo.db", theme=sample["sample_id"]))
+            name = sample["sample_id"]
+            memory = stack.enter_context(open_memory(Path(directory) / "locomo.db", name, system.embedder))
             here = capture(memory, sample["conversation"])
-            memories[sample["sample_id"]] = memory
+            memories[name] = memory
             ids |= here
             asked += questions(sample, frozenset(here.values()))
-        retrieval = _retrieval(memories, asked, ids)
-        relevance = _relevance(memories, asked)
-    verdicts = [
-        at_least("LoCoMo R@10", retrieval["all"]["R@10"], 75, "%"),
-        at_least("LoCoMo MRR", retrieval["all"]["MRR"], 56, "%"),
-        at_least("LoCoMo R@10", retrieval["all"]["R@10"], 78, "%", "goal"),
-        at_least("LoCoMo MRR", retrieval["all"]["MRR"], 59, "%", "goal"),
-    ]
-    if relevance["silent_other"] is not None:
-        verdicts += [
-            at_least("prefetch silent, other theme", relevance["silent_other"], 60, "%"),
-            at_least("prefetch silent, other theme", relevance["silent_other"], 80, "%", "goal"),
-        ]
-    verdicts.append(at_most("prefetch silent, own theme", relevance["silent_own"], 10, "%"))
-    return {"questions": len(asked), "retrieval": retrieval, "relevance": relevance}, verdicts
+        embed_all(next(iter(memories.values())), system.embedder)
+        answers, degraded = _answers(memories, asked, ids)
+        run = Run(BENCHMARK, system.name, fingerprint(data), tuple(answers))
+        return Outcome(run, _relevance(memories, asked) if relevance else {}, degraded)
 
 
-def _retrieval(memories: Mapping[str, Memory], asked: Sequence[Question], ids: Mapping[str, str]) -> dict[str, Any]:
-    rows: list[tuple[float, ...]] = []
-    by_category: dict[int, list[tuple[float, ...]]] = defaultdict(list)
+def _answers(memories: Mapping[str, Memory], asked: Sequence[Question], ids: Mapping[str, str]) -> tuple[list[Answer], int]:
+    answers, degraded = [], 0
     for question in asked:
-        result = memories[question.sample].recall(RecallQuery(text=question.text, limit=100, kinds=("turn",)))
-        row = scores(question.evidence, [ids[hit.uid] for hit in result])
-        rows.append(row)
-        by_category[question.category].append(row)
+        query = RecallQuery(text=question.text, limit=DEPTH, kinds=("turn",))
+        started = time.perf_counter()
+        result = memories[question.sample].recall(query)
+        seconds = time.perf_counter() - started
+        degraded += bool(result.degraded)
+        values = measured(question.evidence, [ids[hit.uid] for hit in result])
+        answers.append(Answer(question.key, CATEGORIES[question.category], values, seconds))
+    return answers, degraded
+
+
+def figures(data: Path) -> tuple[dict[str, Any], list[Verdict]]:
+    """Measure words alone on the file `data` and return the figures with the verdicts on them."""
+    outcome = measure(data, LEXICAL)
+    return as_json(outcome), lexical_verdicts(outcome)
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome ready for JSON."""
     return {
-        "all": averages(rows),
-        "interval": {name: interval(values) for name, values in zip(MEASURES, zip(*rows, strict=True), strict=True)},
-        "categories": {
-            str(category): {"questions": len(part), **averages(part)} for category, part in sorted(by_category.items())
-        },
+        "questions": len(outcome.run.answers),
+        "retrieval": summary(outcome.run),
+        "relevance": outcome.relevance,
+        "degraded": outcome.degraded,
     }
+
+
+def lexical_verdicts(outcome: Outcome) -> list[Verdict]:
+    """Return the verdicts on words alone."""
+    reached = summary(outcome.run)["all"]
+    return [
+        at_least("LoCoMo R@10", reached["R@10"], 75, "%"),
+        at_least("LoCoMo MRR", reached["MRR"], 56, "%"),
+        at_least("LoCoMo R@10", reached["R@10"], 78, "%", "goal"),
+        at_least("LoCoMo MRR", reached["MRR"], 59, "%", "goal"),
+        *_silence("", outcome),
+    ]
+
+
+def hybrid_verdicts(outcome: Outcome, lexical: Outcome) -> list[Verdict]:
+    """Return the verdicts on words and vectors, held against words alone."""
+    reached, gain = summary(outcome.run)["all"], paired(outcome.run, lexical.run)["R@10"]
+    return [
+        at_least("LoCoMo hybrid R@10", reached["R@10"], 79, "%"),
+        at_least("LoCoMo hybrid MRR", reached["MRR"], 58, "%"),
+        Verdict("LoCoMo gain of R@10 by vectors", gain.gain, "> 0 points", "gate", gain.gain > 0),
+        Verdict("LoCoMo gain, low end of interval", gain.interval[0], "> 0 points", "goal", gain.interval[0] > 0),
+        at_least("LoCoMo hybrid R@10", reached["R@10"], 82, "%", "goal"),
+        at_least("LoCoMo hybrid MRR", reached["MRR"], 61, "%", "goal"),
+        at_most("answers without the vectors", outcome.degraded, 0, ""),
+        *_silence("hybrid ", outcome),
+    ]
+
+
+def _silence(prefix: str, outcome: Outcome) -> list[Verdict]:
+    own, other = outcome.relevance["silent_own"], outcome.relevance["silent_other"]
+    verdicts = [at_most(f"{prefix}prefetch silent, own theme", own, 10, "%")]
+    if other is not None:
+        verdicts += [
+            at_least(f"{prefix}prefetch silent, other theme", other, 60, "%"),
+            at_least(f"{prefix}prefetch silent, other theme", other, 80, "%", "goal"),
+        ]
+    return verdicts
 
 
 def _relevance(memories: Mapping[str, Memory], asked: Sequence[Question]) -> dict[str, Any]:
@@ -153,30 +201,53 @@ def _relevance(memories: Mapping[str, Memory], asked: Sequence[Question]) -> dic
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print, and write the JSON where it is asked for; 1 when a gate is missed."""
-    parser = argparse.ArgumentParser(description="Measure retrieval on a LoCoMo file.")
-    parser.add_argument("--data", type=Path, required=True, help="the LoCoMo file; it is read and never copied")
-    parser.add_argument("--json", type=Path, help="write the figures there")
-    options = parser.parse_args(arguments)
-    found, verdicts = figures(options.data)
-    _print(found)
+    """Measure, print, and write what is asked for; 1 when a gate is missed, 2 for what cannot be done."""
+    options = _parser().parse_args(arguments)
+    try:
+        saved = load(options.compare) if options.compare else {}
+    except (Incomparable, OSError) as error:
+        raise SystemExit(f"--compare: {error}") from error
+    if options.plot and not plot.installed():
+        raise SystemExit(plot.INSTALL)
+    system = chosen(options.embedder)
+    outcomes = {LEXICAL: measure(options.data, LEXICAL)}
+    verdicts = lexical_verdicts(outcomes[LEXICAL])
+    if system:
+        outcomes[system] = measure(options.data, system)
+        verdicts += hybrid_verdicts(outcomes[system], outcomes[LEXICAL])
+    main_run = outcomes[system or LEXICAL].run
+    print(report(*(outcome.run for outcome in outcomes.values())), end="\n\n")
+    for outcome in outcomes.values():
+        _print_silence(outcome)
+    if system:
+        print(comparison(main_run, outcomes[LEXICAL].run), end="\n\n")
+    if options.compare:
+        print(comparisons([main_run], saved), end="\n\n")
     print(table(verdicts))
+    if options.save:
+        save(options.save, [main_run])
     if options.json:
+        found = {outcome.run.system: as_json(outcome) for outcome in outcomes.values()}
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if options.plot:
+        more = [measure(options.data, other, relevance=False).run for other in available() if other not in outcomes]
+        plot.draw(options.plot, [*(outcome.run for outcome in outcomes.values()), *more], "R@10")
     return int(any(verdict.kind == "gate" and verdict.holds is False for verdict in verdicts))
 
 
-def _print(found: Mapping[str, Any]) -> None:
-    retrieval, relevance = found["retrieval"], found["relevance"]
-    print(f"{found['questions']} questions, turn level, no language model; in percent")
-    print(f"{'':14}" + "".join(f"{name:>8}" for name in MEASURES))
-    print(f"{'all':14}" + "".join(f"{retrieval['all'][name]:8.1f}" for name in MEASURES))
-    for category, row in retrieval["categories"].items():
-        label = f"category {category} ({row['questions']})"
-        print(f"{label:14}" + "".join(f"{row[name]:8.1f}" for name in MEASURES))
-    spans = {name: f"{low}..{high}" for name, (low, high) in retrieval["interval"].items()}
-    print("95 % interval  " + ", ".join(f"{name} {span}" for name, span in spans.items()))
-    print(f"\nstrict recall, nothing found: own theme {relevance['silent_own']}, other themes {relevance['silent_other']}")
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.locomo", description="Measure retrieval on a LoCoMo file.")
+    parser.add_argument("--data", type=Path, required=True, help="the LoCoMo file; it is read and never copied")
+    add_options(parser)
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw R@10 against latency of every embedder available")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    return parser
+
+
+def _print_silence(outcome: Outcome) -> None:
+    relevance = outcome.relevance
+    print(f"{outcome.run.system}: {outcome.degraded} answers without the vectors; nothing found by a strict recall:")
+    print(f"own theme {relevance['silent_own']}, other themes {relevance['silent_other']}")
     print("threshold  own  other")
     for point in relevance["curve"]:
         print(f"{point['threshold']:9.2f}  {point['silent_own']:4}  {point['silent_other']}")

@@ -5,12 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+if not __package__:
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.embedders import WORDS, chosen, embed_all, open_memory
 from hermes_mnemosyne import Memory, RecallQuery
 
 _SESSION = re.compile(r"session_(\d+)")
@@ -50,8 +55,10 @@ def capture(memory: Memory, conversation: Mapping[str, Any]) -> dict[str, str]:
 class Adapter:
     """Indexes one conversation at a time, each in a theme of its own in one temporary file."""
 
-    def __init__(self) -> None:
-        """Make an empty store."""
+    def __init__(self, embedder: str = "auto") -> None:
+        """Make an empty store with an embedder: a value of the setting, or a model directory."""
+        system = chosen(embedder)
+        self._embedder = system.embedder if system else WORDS
         self._directory = tempfile.mkdtemp(prefix="mnemosyne-locomo-")
         self._numbers = itertools.count(1)
         self._memory: Memory | None = None
@@ -61,8 +68,10 @@ class Adapter:
         """Store a conversation; searches see this one only."""
         if self._memory is not None:
             self._memory.close()
-        self._memory = Memory.open(Path(self._directory) / "locomo.db", theme=f"conversation-{next(self._numbers)}")
+        theme = f"conversation-{next(self._numbers)}"
+        self._memory = open_memory(Path(self._directory) / "locomo.db", theme, self._embedder)
         self._ids = capture(self._memory, conversation)
+        embed_all(self._memory, self._embedder)
 
     def search(self, question: str, k: int) -> list[str]:
         """Return the ids of at most `k` turns, best first."""
