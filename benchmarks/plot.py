@@ -10,6 +10,7 @@ from benchmarks.evaluation import Run, averages, intervals
 
 INSTALL = "a plot needs matplotlib: pip install matplotlib"
 _LABEL_OFFSET = (6, 6)
+_LABEL_ROOM = 1.5
 
 
 def installed() -> bool:
@@ -34,8 +35,8 @@ def draw(path: Path, runs: Sequence[Run], measure: str) -> None:
     axes.set_title(f"{first.benchmark}, {len(first.answers)} questions")
     axes.set_xlabel("median time of an answer in ms")
     axes.set_ylabel(f"{measure} in percent, 95 % interval")
-    axes.set_xlim(left=0)
-    axes.margins(x=0.25, y=0.15)
+    axes.set_xlim(0, _LABEL_ROOM * max(run.latency["p50"] for run in runs))
+    axes.margins(y=0.15)
     axes.grid(visible=True, alpha=0.3)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=140, format="png")
