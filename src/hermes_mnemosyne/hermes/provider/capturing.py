@@ -62,10 +62,27 @@ def store_transcript(session: Session, ledger: Ledger, turns: Sequence[TurnText]
     """Store what a transcript holds more than its session, and those that it continues, already have."""
     if (known := inherited(session, ledger.session_id, turns)) is not None:
         ledger.inherited = known | (ledger.inherited or Counter())
-    own = tuple(ledger.transcript(turns))
+    own = tuple(ledger.own(turns))
     if not own:
         return
-    submitted(session, [_capture(session, ledger, own, transcript=True)])
+    op = _capture(session, ledger, own, transcript=True)
+    [outcome] = submitted(session, [op])
+    ledger.read(turns, own, ledger.beyond(own, _had_before(session, op)) if outcome.status == "queued" else outcome.uids)
+
+
+def _had_before(session: Session, op: CaptureTurns) -> Counter[Message]:
+    """Return which messages of a transcript that waits its session has had; none while the store cannot say so at once."""
+    if session.keyless:
+        return Counter()
+    waits = {one.op_id: one for one in queued(session)}
+    if waits.pop(op.op_id, None) is None:
+        return Counter()
+    try:
+        had = within(LINEAGE_SECONDS, lambda: _had(session, op.session_id, op.turns, tuple(waits.values())))
+    except StoreError:
+        return Counter()
+    # What was drained meanwhile may have been counted twice, and the transcript itself as what was there before.
+    return had if {one.op_id for one in queued(session)} >= {op.op_id, *waits} else Counter()
 
 
 def _capture(session: Session, ledger: Ledger, turns: tuple[TurnText, ...], *, transcript: bool) -> CaptureTurns:
@@ -98,14 +115,14 @@ def inherited(session: Session, session_id: str, turns: Sequence[TurnText]) -> C
         return Counter()
     try:
         first = within(LINEAGE_SECONDS, lambda: in_prompt(session, session_id + LINEAGE))
-        return within(ANCESTORS_SECONDS, lambda: _had_before(session, session_id, first, turns)) if first else Counter()
+        return within(ANCESTORS_SECONDS, lambda: _ancestors_had(session, session_id, first, turns)) if first else Counter()
     except StoreError as error:
         count("lineage")
         log.warning("it is not known what the session continues: %s", error)
         return None
 
 
-def _had_before(session: Session, session_id: str, parents: frozenset[str], turns: Sequence[TurnText]) -> Counter[Message]:
+def _ancestors_had(session: Session, session_id: str, parents: frozenset[str], turns: Sequence[TurnText]) -> Counter[Message]:
     found: Counter[Message] = Counter()
     waiting_ops = queued(session)
     seen, next_ones = {session_id}, parents - {session_id}

@@ -360,6 +360,8 @@ class MnemosyneProvider(host.Base):
         if not session.writes:
             return
         if reset or rewound or now == before:
+            with self._capture_lock:
+                self._ledger(now).cut(undone=rewound)
             capturing.submitted(session, [session.memory.make(MarkInjected, session_id=now, reset=True)])
         elif continued:
             parent = session.session_name(_text(parent_session_id)) or before
