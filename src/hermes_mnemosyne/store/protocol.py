@@ -298,32 +298,46 @@ class Store(Protocol):
         ...
 
     def add_vector_model(self, model: VectorModel) -> None:
-        """Make a model known, or renew the name, probes and floor of a known key. `active` counts only while no other model is."""
+        """Make a model known, or renew the name, probes and floor of a known key. `active` counts only while no other model is.
+
+        Raises InvalidInput when the dimension differs from that of the known model, or of its own probes.
+        """
         ...
 
     def activate_vector_model(self, key: str) -> None:
-        """Search the vectors of this model from now on; those of the others are removed by upkeep. Raises NotFound."""
+        """Search the vectors of this model from now on; the others are removed, their vectors by upkeep. Raises NotFound."""
         ...
 
     def attach_vectors(
-        self, model: str, vectors: Iterable[tuple[int, Sequence[float]]], *, cut: frozenset[int] = frozenset()
+        self,
+        model: str,
+        vectors: Iterable[tuple[int, Sequence[float]]],
+        *,
+        cut: frozenset[int] = frozenset(),
+        texts: Mapping[int, str] | None = None,
     ) -> int:
         """Store vectors of rows that still live, one per (row, model), and return how many; `cut` rows were not embedded whole.
 
-        A model that is not known yet is made known by its first vector. What was noted of failures of these rows is dropped.
-        Raises InvalidInput for a zero, NaN or infinite vector or a dimension that differs from the model's other vectors.
+        `texts` are what was embedded, as `pending_vectors` gave it: a row whose text has changed since is left out and stays
+        pending. A model that is not known yet is made known by its first vector. What was noted of failures and exclusions of
+        these rows is dropped. Raises InvalidInput for a zero, NaN or infinite vector or a dimension that differs from the
+        model's other vectors; vectors before it may be stored already.
         """
         ...
 
     def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0, now: str | None = None) -> list[PendingText]:
         """Return rows without a vector of this model, by row number, beginning after `after`.
 
-        Excluded and unembeddable rows are left out, and at `now` (UTC text; None: never) those whose time has not come.
+        Excluded and unembeddable rows are left out, and those that failed and are not to be tried again before `now` (UTC text;
+        None: they are not left out).
         """
         ...
 
     def note_failures(self, model: str, failures: Iterable[VectorFailure]) -> None:
-        """Keep why rows have no vector and when they may be tried again; what was noted goes when the text changes."""
+        """Keep why rows have no vector and when they may be tried again; what was noted goes when the text changes.
+
+        Rows that have a vector of the model, or none by setting, are left as they are. Raises NotFound for an unknown model.
+        """
         ...
 
     def clear_failures(self, model: str) -> int:
@@ -331,7 +345,7 @@ class Store(Protocol):
         ...
 
     def exclude_vectors(self, ids: Iterable[int]) -> int:
-        """Leave rows without a vector, by setting, and return how many; it goes when their text changes."""
+        """Leave rows that have no vector yet without one, by setting, and return how many; it goes when their text changes."""
         ...
 
     def include_vectors(self) -> int:

@@ -96,7 +96,7 @@ def save(tx: Transaction, row: Live, entry: Entry) -> None:
     if _indexed(entry) != _indexed(old):
         tx.index_entry(row.id, entry, fresh=False)
     if entry.content != old.content:
-        tx.db.execute(tx.sql["delete_vectors"], (row.id,))
+        tx.delete_vectors(row.id)
 
 
 def _indexed(entry: Entry) -> tuple[object, ...]:

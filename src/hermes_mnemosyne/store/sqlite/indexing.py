@@ -7,6 +7,7 @@ for each transaction would cost more than all the rest of a write, one for some 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from dataclasses import dataclass
@@ -109,6 +110,10 @@ class Index:
             if tokens is not None:
                 self._db.execute(insert, (row, tokens.body, tokens.context, tokens.facets, tokens.version))
                 self.recent_chars += few * (len(tokens.body) + len(tokens.context))
+        if not few:
+            # Only where they stand in `recent_tokens` would the search for missing vectors see them.
+            written = [row for row, tokens in self._changed.items() if tokens is not None]
+            self._db.execute(self._sql["note_missing"], (json.dumps(written),))
 
 
 def has_recent(db: sqlite3.Connection) -> bool:
@@ -133,6 +138,7 @@ def index_recent(connections: Connections, *, wait: float, pause: float = 0.0) -
             if moved:
                 last = found[moved - 1][0]
                 db.execute(sql["index_recent"], (last,))
+                db.execute(sql["note_missing"], (last,))
                 db.execute(sql["delete_recent"], (last,))
         if moved == len(found) < _MOVED_ROWS:
             return

@@ -18,10 +18,10 @@ def _read(name: str) -> str:
 def statements(name: str) -> dict[str, str]:
     """Return the statements of `queries/<name>.sql` by the name in their `-- name:` line.
 
-    `@passes(row)` stands for the condition in `passes.sql`, the one place where a filter is spelled.
+    `@passes(row)` stands for the condition in `passes.sql`, the one place where a filter is spelled, `@lacks(row)` for `lacks.sql`.
     """
     text = _read(f"{name}.sql")
-    text = re.sub(r"@passes\(([\w.]+)\)", lambda call: _read("passes.sql").replace("@row", call[1]), text)
+    text = re.sub(r"@(passes|lacks)\(([\w.]+)\)", lambda call: _read(f"{call[1]}.sql").replace("@row", call[2]), text)
     parts = re.split(r"^-- name: *(\w+) *$", text, flags=re.MULTILINE)
     return {key: body.strip() for key, body in zip(parts[1::2], parts[2::2], strict=True)}
 

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,10 @@ from hermes_mnemosyne.store.protocol import (
     Filter,
     LexicalQuery,
     Neighbours,
-    PendingText,
     Preview,
     Reach,
 )
-from hermes_mnemosyne.store.sqlite import exporting, indexing, opening, search, upkeep, vectors
+from hermes_mnemosyne.store.sqlite import exporting, indexing, opening, search, upkeep
 from hermes_mnemosyne.store.sqlite.applying import apply
 from hermes_mnemosyne.store.sqlite.connections import Connections, Options
 from hermes_mnemosyne.store.sqlite.figures import figures
@@ -36,6 +35,7 @@ from hermes_mnemosyne.store.sqlite.previewing import preview
 from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.transaction import Tools
+from hermes_mnemosyne.store.sqlite.vector_store import SqliteVectors
 from hermes_mnemosyne.values import Change, Entry, Turn
 
 _KEPT = timedelta(days=30)
@@ -47,7 +47,7 @@ _MUCH_RECENT_CHARS = 262_144
 _MOST_UNINDEXED = 2000
 
 
-class SqliteStore:
+class SqliteStore(SqliteVectors):
     """One SQLite file of memories. Safe from any thread, after a fork, and beside other processes."""
 
     def __init__(
@@ -67,9 +67,8 @@ class SqliteStore:
         options = options or Options()
         self.path = Path(path).absolute()
         self._analyser = analyser
-        self._wait = options.busy_timeout
+        super().__init__(Connections(self.path, options), options.busy_timeout)
         self._forgotten_at = 0.0
-        self._connections = Connections(self.path, options)
         self._counts = search.TermCounts()
         opening.prepare(self._connections, analyser.version, wait)
         with self._connections.reading() as db:
@@ -252,24 +251,6 @@ class SqliteStore:
         with self._connections.reading() as db:
             return search.neighbours(db, ids)
 
-    # -- vectors -----------------------------------------------------------------------------------------------------------------
-
-    def attach_vectors(self, model: str, vectors_by_row: Iterable[tuple[int, Sequence[float]]]) -> int:
-        """Store vectors of rows that still live."""
-        pairs = list(vectors_by_row)
-        with self._connections.writing(self._wait) as db:
-            return vectors.attach(db, model, pairs)
-
-    def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0) -> list[PendingText]:
-        """Return rows without a vector of this model."""
-        with self._connections.reading() as db:
-            return vectors.pending(db, model, limit=limit, after=after)
-
-    def nearest(self, model: str, vector: Sequence[float], where: Filter, *, limit: int) -> list[Candidate]:
-        """Return the rows nearest by cosine."""
-        with self._connections.reading() as db:
-            return vectors.nearest(db, model, vector, where, limit=limit)
-
     # -- moving ------------------------------------------------------------------------------------------------------------------
 
     def export(self, reach: Reach) -> Iterator[dict[str, Any]]:
@@ -290,6 +271,7 @@ class SqliteStore:
         done = upkeep.erase(self._connections, until=until, hurry=hurry or now > self._forgotten_at + _QUIET)
         done = upkeep.renew_contexts(self._connections, self._tools, until=until) and done
         done = self._index_recent(pause=upkeep.PAUSE) and done
+        done = self.remove_old_vectors(until=until) and done
         if self._old_index:
             _, finished = upkeep.reindex(self._connections, self._tools, only_old=True, until=until)
             self._old_index = not finished
@@ -311,6 +293,7 @@ class SqliteStore:
         with self._connections.writing(self._wait) as db:
             db.execute(statements("upkeep")["rebuild_tokens"])
             db.execute(statements("upkeep")["recount"])
+            db.execute(statements("upkeep")["look_for_missing_vectors"])
         done, _ = upkeep.reindex(self._connections, self._tools, only_old=False)
         self._index_recent()
         if self.meta("compaction_due"):
@@ -324,7 +307,12 @@ class SqliteStore:
 
     def due(self) -> bool:
         """Tell whether there is work for `upkeep`."""
-        return self._old_index or upkeep.pending(self._connections) > 0 or upkeep.has_unfinished_rows(self._connections)
+        return (
+            self._old_index
+            or upkeep.pending(self._connections) > 0
+            or upkeep.has_unfinished_rows(self._connections)
+            or self.has_old_vectors()
+        )
 
     def check(self) -> list[str]:
         """Return what an integrity check finds wrong."""

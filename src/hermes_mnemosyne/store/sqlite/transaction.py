@@ -226,7 +226,7 @@ class Transaction:
         """Delete a live row with its tokens and vectors; neighbours of a turn lose its words."""
         beside = self.db.execute(self.sql["beside"], (row.id,)).fetchone() if isinstance(row.value, Turn) else None
         self.index.remove(row.id)
-        self.db.execute(self.sql["delete_vectors"], (row.id,))
+        self.delete_vectors(row.id)
         if isinstance(row.value, Turn):
             self.db.execute(self.sql["delete_turn"], (row.id,))
             self.note_speaker(row.id, row.value.speaker, -1)
@@ -236,6 +236,11 @@ class Transaction:
         else:
             self.db.execute(self.sql["delete_entry"], (row.id,))
         self.count(row.id, -1)
+
+    def delete_vectors(self, row: int) -> None:
+        """Delete the vectors of a row that goes or gets another text, and what was noted of why it has none."""
+        for name in ("delete_vectors", "delete_missing", "delete_exclusion"):
+            self.db.execute(self.sql[name], (row,))
 
     def bury(self, row: Live, state: str, *, clock: str, at: str) -> None:
         """Leave a tombstone for a row; a retired turn keeps its capture key, a forgotten one only a keyed hash elsewhere."""

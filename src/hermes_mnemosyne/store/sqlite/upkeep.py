@@ -193,7 +193,7 @@ def _checked_rows(connections: Connections) -> list[str]:
     with connections.reading() as db:
         found = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
         found += [f"a row of {row[0]} points nowhere" for row in db.execute("PRAGMA foreign_key_check")]
-        for name in ("rows_without_tokens", "tokens_without_rows", "wrong_counters"):
+        for name in ("rows_without_tokens", "tokens_without_rows", "wrong_counters", "vectors_without_rows"):
             wrong = db.execute(sql[name]).fetchone()[0]
             if wrong:
                 found.append(f"{name.replace('_', ' ')}: {wrong} (run `mnemosyne reindex`)")

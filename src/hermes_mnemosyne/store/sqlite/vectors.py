@@ -1,119 +1,193 @@
-"""Vectors as BLOBs: storing, what is pending, and the nearest rows by cosine.
-
-A vector is little-endian float32 of unit length; its sketch has one sign bit per dimension. Small sets are compared exactly, large
-ones by sketch first and exactly among the best. numpy is used when it is there; plain Python gives the same rows.
-"""
+"""What a file keeps of vectors: models, vectors of rows, and why rows have none."""
 
 from __future__ import annotations
 
 import heapq
 import json
-import math
 import sqlite3
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
-from operator import mul
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-from hermes_mnemosyne._errors import InvalidInput
-from hermes_mnemosyne.store.protocol import Candidate, Filter, PendingText
-from hermes_mnemosyne.store.sqlite.search import excluded_ids, params, scopes_of
+from hermes_mnemosyne._errors import InvalidInput, NotFound
+from hermes_mnemosyne.store.protocol import PendingText, VectorCounts, VectorFailure, VectorModel
+from hermes_mnemosyne.store.spoken import spoken
 from hermes_mnemosyne.store.sqlite.sql import statements
 
-EXACT_ROWS = 20_000
-RESCORED = 800
+# All rows were looked at: later ones are noted when they are written.
+_ALL_SWEPT = 2**63 - 1
+_UNKNOWN = -1
+
+Packed = tuple[int, bytes, bytes]
+"""A row with its vector and sketch."""
 
 
-def packed(vector: Sequence[float]) -> tuple[bytes, bytes]:
-    """Return the BLOB and the sketch of a vector scaled to unit length.
+def models(db: sqlite3.Connection) -> list[VectorModel]:
+    """Return the models, the active one first; those that are to be removed are none any more."""
+    return [
+        VectorModel(key=key, name=name, dimension=dimension, probes=_probes(probes, dimension), floor=floor, active=bool(active))
+        for key, name, dimension, probes, floor, active in db.execute(statements("vectors")["models"])
+    ]
 
-    Raises InvalidInput for a vector that has no direction: empty, zero, NaN or infinite.
-    """
-    length = math.hypot(*vector)
-    if not math.isfinite(length) or length == 0.0:
-        raise InvalidInput("a vector must be finite and not zero")
-    values = array("f", (value / length for value in vector))
-    bits = 0
-    for value in values:
-        bits = bits << 1 | (value > 0)
+
+def _probes(data: bytes, dimension: int) -> tuple[tuple[float, ...], ...]:
+    numbers = array("d")
+    numbers.frombytes(data)
     if sys.byteorder == "big":
-        values.byteswap()
-    return values.tobytes(), bits.to_bytes((len(values) + 7) // 8, "big")
+        numbers.byteswap()
+    return tuple(tuple(numbers[start : start + dimension]) for start in range(0, len(numbers), dimension))
 
 
-def unpacked(blob: bytes) -> array[float]:
-    """Return the numbers of a BLOB."""
-    values = array("f")
-    values.frombytes(blob)
+def save_model(db: sqlite3.Connection, model: VectorModel) -> None:
+    """Make a model known or renew it. Raises InvalidInput when its dimension or those of its probes are wrong."""
+    if model.dimension <= 0 or any(len(probe) != model.dimension for probe in model.probes):
+        raise InvalidInput(f"model {model.key!r} needs a positive dimension, and its probes need the same")
+    known = db.execute(statements("vectors")["model"], (model.key,)).fetchone()
+    if known and known[1] != model.dimension:
+        raise InvalidInput(f"the vectors of model {model.key!r} have {known[1]} dimensions, not {model.dimension}")
+    numbers = array("d", (number for probe in model.probes for number in probe))
     if sys.byteorder == "big":
-        values.byteswap()
-    return values
+        numbers.byteswap()
+    values = {"key": model.key, "name": model.name, "dimension": model.dimension, "probes": numbers.tobytes()}
+    db.execute(statements("vectors")["save_model"], {**values, "floor": model.floor, "active": model.active})
 
 
-def attach(db: sqlite3.Connection, model: str, vectors: Iterable[tuple[int, Sequence[float]]]) -> int:
-    """Store vectors of rows that still live, inside the caller's write transaction."""
+def activate(db: sqlite3.Connection, key: str) -> None:
+    """Make a model the one that is searched; all others are to be removed. Raises NotFound."""
     sql = statements("vectors")
-    stored = 0
-    for row, vector in vectors:
-        blob, sketch = packed(vector)
-        db.execute(sql["insert_model"], (model, len(vector)))
-        number, dimension = db.execute(sql["model"], (model,)).fetchone()
-        if dimension != len(vector):
-            raise InvalidInput(f"the vectors of model {model!r} have {dimension} dimensions, not {len(vector)}")
-        stored += db.execute(sql["attach"], {"row": row, "model": number, "vector": blob, "sketch": sketch}).rowcount
-    return stored
+    if key not in {model.key for model in models(db)}:
+        raise NotFound(f"no model {key!r} has vectors in this store")
+    number = _number(db, key)
+    db.execute(sql["retire_others"], (number,))
+    db.execute(sql["activate"], (number,))
 
 
-def pending(db: sqlite3.Connection, model: str, *, limit: int, after: int) -> list[PendingText]:
+def _number(db: sqlite3.Connection, key: str) -> int:
+    found = db.execute(statements("vectors")["model"], (key,)).fetchone()
+    return found[0] if found else _UNKNOWN
+
+
+def attach(
+    db: sqlite3.Connection, key: str, vectors: Sequence[Packed], cut: frozenset[int], texts: Mapping[int, str] | None
+) -> int:
+    """Store vectors of rows that still live and, where `texts` are given, still have these; return how many."""
+    sql = statements("vectors")
+    dimension = len(vectors[0][1]) // 4
+    db.execute(sql["insert_model"], (key, dimension))
+    number, known, _ = db.execute(sql["model"], (key,)).fetchone()
+    for _, blob, _ in vectors:
+        if len(blob) != known * 4:
+            raise InvalidInput(f"the vectors of model {key!r} have {known} dimensions, not {len(blob) // 4}")
+    now = {item.id: item.text for item in _texts(db, [row for row, _, _ in vectors])}
+    fitting = [item for item in vectors if item[0] in now and (texts is None or texts.get(item[0], now[item[0]]) == now[item[0]])]
+    for row, blob, sketch in fitting:
+        db.execute(sql["attach"], (number, row, row in cut, sketch, blob))
+        db.execute(sql["found"], (number, row))
+        db.execute(sql["not_excluded"], (row,))
+    _sweep_on(db)
+    return len({row for row, _, _ in fitting})
+
+
+def _sweep_on(db: sqlite3.Connection) -> None:
+    """Let the sweeps go on over rows that are done with, so that the next search for missing vectors begins behind them."""
+    sql = statements("vectors")
+    for number, swept in db.execute(sql["unswept"]).fetchall():
+        asked = {"model": number, "after": 0, "swept": swept, "limit": 1}
+        firsts = [row for name in ("missing_entries", "missing_turns") for (row,) in db.execute(sql[name], asked)]
+        after = min(firsts) - 1 if firsts else _ALL_SWEPT
+        if after > swept:
+            db.execute(sql["save_swept"], (after, number))
+
+
+def pending(db: sqlite3.Connection, key: str, *, limit: int, after: int, now: str | None) -> list[PendingText]:
     """Return rows without a vector of this model, by row number."""
-    found = db.execute(statements("vectors")["pending"], {"model": model, "limit": limit, "after": after})
-    return [PendingText(id=row, kind=kind, text=text) for row, kind, text in found]
-
-
-def nearest(db: sqlite3.Connection, model: str, vector: Sequence[float], where: Filter, *, limit: int) -> list[Candidate]:
-    """Return the rows nearest to a vector, best first, ties by row number."""
     sql = statements("vectors")
-    found = db.execute(sql["model"], (model,)).fetchone()
+    number, _, swept = db.execute(sql["model"], (key,)).fetchone() or (_UNKNOWN, 0, 0)
+    asked = {"model": number, "after": after, "swept": swept, "limit": limit, "now": now}
+    names = ("missing", "missing_recent", "missing_entries", "missing_turns")
+    found = {row for name in names for (row,) in db.execute(sql[name], asked)}
+    return _texts(db, heapq.nsmallest(limit, found))
+
+
+def _texts(db: sqlite3.Connection, rows: Sequence[int]) -> list[PendingText]:
+    found = {}
+    for row, kind, content, role, speaker, occurred_at in db.execute(statements("vectors")["texts"], (json.dumps(list(rows)),)):
+        text = spoken(content, speaker, occurred_at)
+        found[row] = PendingText(id=row, kind=kind, text=text, role=role, chars=len(content))
+    return [found[row] for row in rows if row in found]
+
+
+def note_failures(db: sqlite3.Connection, key: str, failures: Iterable[VectorFailure]) -> None:
+    """Keep why rows have no vector; rows that have one, or none by setting, are left as they are. Raises NotFound."""
+    sql = statements("vectors")
+    number = _number(db, key)
+    if number == _UNKNOWN:
+        raise NotFound(f"there is no model {key!r} in this store")
+    for failure in failures:
+        if _lives(db, failure.id):
+            values = {"model": number, "row": failure.id, "reason": failure.reason, "retry_at": failure.retry_at}
+            db.execute(sql["note_failure"], values)
+    _sweep_on(db)
+
+
+def _lives(db: sqlite3.Connection, row: int) -> bool:
+    return bool(db.execute(statements("vectors")["is_live"], (row,)).fetchone()[0])
+
+
+def clear_failures(db: sqlite3.Connection, key: str) -> int:
+    """Let every failed row be tried again and return how many."""
+    return db.execute(statements("vectors")["clear_failures"], (_number(db, key),)).rowcount
+
+
+def exclude(db: sqlite3.Connection, rows: Iterable[int]) -> int:
+    """Leave live rows that have no vector yet without one, and return how many."""
+    sql = statements("vectors")
+    count = 0
+    for row in rows:
+        if _lives(db, row) and db.execute(sql["exclude"], (row,)).rowcount:
+            db.execute(sql["forget_missing"], (row,))
+            count += 1
+    _sweep_on(db)
+    return count
+
+
+def include(db: sqlite3.Connection, limit: int) -> int:
+    """Let some excluded rows be embedded and return how many."""
+    sql = statements("vectors")
+    rows = [row for (row,) in db.execute(sql["excluded"], (limit,))]
+    for row in rows:
+        db.execute(sql["not_excluded"], (row,))
+        db.execute(sql["include"], (row,))
+    return len(rows)
+
+
+def counts(db: sqlite3.Connection, key: str) -> VectorCounts:
+    """Return the live rows by the state of their vector; no vector is read."""
+    found = db.execute(statements("vectors")["counts"], (_number(db, key),)).fetchone()
+    live, stored, cut, excluded, unembeddable, retrying = found
+    return VectorCounts(
+        stored=stored,
+        pending=live - stored - excluded - unembeddable,
+        retrying=retrying,
+        excluded=excluded,
+        unembeddable=unembeddable,
+        cut=cut,
+    )
+
+
+def remove_some(db: sqlite3.Connection, limit: int) -> bool:
+    """Remove some vectors of models that are gone, at last the models; True when none is left."""
+    sql = statements("vectors")
+    found = db.execute(sql["gone"]).fetchone()
     if found is None:
-        return []
-    number, dimension = found
-    if dimension != len(vector):
-        raise InvalidInput(f"the vectors of model {model!r} have {dimension} dimensions, not {len(vector)}")
-    blob, sketch = packed(vector)
-    scopes = scopes_of(db, where.reach)
-    values: dict[str, Any] = {**params(where), "model": number}
-    skip = excluded_ids(db, where)
-    ranges = scopes.ranges(where)
-    rows: list[tuple[int, bytes]] = []
-    if scopes.size(where) <= EXACT_ROWS:
-        for values["low"], values["high"] in ranges:
-            rows += [pair for pair in db.execute(sql["vectors"], values) if pair[0] not in skip]
-    else:
-        query_bits = int.from_bytes(sketch, "big")
-        keep = max(RESCORED, 4 * limit)
-        near: list[tuple[int, int]] = []
-        for values["low"], values["high"] in ranges:
-            candidates = (
-                ((int.from_bytes(bits, "big") ^ query_bits).bit_count(), row)
-                for row, bits in db.execute(sql["sketches"], values)
-                if row not in skip
-            )
-            near = heapq.nsmallest(keep, [*near, *heapq.nsmallest(keep, candidates)])
-        rows = db.execute(sql["vectors_by_row"], (number, json.dumps([row for _, row in near]))).fetchall()
-    return _closest(unpacked(blob), rows, limit)
+        return True
+    removed = db.execute(sql["delete_some_vectors"], (*found, limit)).rowcount
+    removed = removed or db.execute(sql["delete_some_missing"], (*found, limit)).rowcount
+    if not removed:
+        db.execute(sql["delete_model"], found)
+    return False
 
 
-def _closest(query: array[float], rows: list[tuple[int, bytes]], limit: int) -> list[Candidate]:
-    if not rows:
-        return []
-    try:
-        import numpy as np
-    except ImportError:
-        scored = [(sum(map(mul, query, unpacked(blob))), row) for row, blob in rows]
-    else:
-        matrix = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f4").reshape(len(rows), -1)
-        scores = (matrix @ np.asarray(query, dtype="<f4")).tolist()
-        scored = list(zip(scores, (row for row, _ in rows), strict=True))
-    best = heapq.nsmallest(limit, scored, key=lambda pair: (-pair[0], pair[1]))
-    return [Candidate(row, min(1.0, max(-1.0, score))) for score, row in best]
+def has_gone(db: sqlite3.Connection) -> bool:
+    """Tell whether vectors of a model are to be removed."""
+    return db.execute(statements("vectors")["gone"]).fetchone() is not None

@@ -193,18 +193,48 @@ CREATE TABLE stale_contexts (
     row INTEGER PRIMARY KEY
 );
 
+-- At most one model is searched (`active`); upkeep removes those that are `gone`. Rows up to number `swept` were looked at: those of
+-- them that lack a vector stand in `missing_vectors`.
 CREATE TABLE vector_models (
     id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    dimension INTEGER NOT NULL
+    key TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    dimension INTEGER NOT NULL,
+    probes BLOB NOT NULL DEFAULT x'',
+    floor REAL NOT NULL DEFAULT 0,
+    active INTEGER NOT NULL DEFAULT 0 CHECK (active IN (0, 1)),
+    gone INTEGER NOT NULL DEFAULT 0 CHECK (gone IN (0, 1)),
+    swept INTEGER NOT NULL DEFAULT 0
 );
+CREATE UNIQUE INDEX vector_models_active ON vector_models (active) WHERE active;
 
--- One vector per row and model: little-endian float32, and one sign bit per dimension as a sketch.
+-- One vector per row and model: little-endian float32 of unit length, and one sign bit per dimension as a sketch. A stamp stands for
+-- one vector for ever: a row that gets another one gets another stamp, greater than all before.
 CREATE TABLE vectors (
-    row INTEGER NOT NULL,
+    stamp INTEGER PRIMARY KEY AUTOINCREMENT,
     model INTEGER NOT NULL REFERENCES vector_models (id),
-    vector BLOB NOT NULL,
+    row INTEGER NOT NULL,
+    cut INTEGER NOT NULL CHECK (cut IN (0, 1)),
     sketch BLOB NOT NULL,
+    vector BLOB NOT NULL,
+    UNIQUE (model, row)
+);
+-- All sketches are read at once, or those since a stamp, without the pages of the vectors.
+CREATE INDEX vector_sketches ON vectors (model, stamp, row, sketch);
+CREATE INDEX vectors_cut ON vectors (model) WHERE cut;
+
+-- Rows without a vector that a sweep over the rows would not find; with a `reason` those that have failed, to be tried again at
+-- `retry_at` or not of themselves. Rows in `recent_tokens` come here when they leave that table.
+CREATE TABLE missing_vectors (
+    model INTEGER NOT NULL REFERENCES vector_models (id),
+    row INTEGER NOT NULL,
+    reason TEXT,
+    retry_at TEXT,
     PRIMARY KEY (model, row)
 ) WITHOUT ROWID;
-CREATE INDEX vectors_by_row ON vectors (row);
+CREATE INDEX missing_vectors_failed ON missing_vectors (model, retry_at) WHERE reason IS NOT NULL;
+
+-- Rows that have no vector by setting.
+CREATE TABLE vector_exclusions (
+    row INTEGER PRIMARY KEY
+);

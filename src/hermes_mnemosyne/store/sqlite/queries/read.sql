@@ -87,7 +87,7 @@ SELECT (SELECT count(*) FROM history WHERE scope IN within),
 FROM scopes WHERE id IN within
 
 -- name: vector_figures
-SELECT m.name, m.dimension, (SELECT count(*) FROM vectors AS v WHERE v.model = m.id) FROM vector_models AS m ORDER BY m.name
+SELECT m.key, m.dimension, (SELECT count(*) FROM vectors AS v WHERE v.model = m.id) FROM vector_models AS m ORDER BY m.key
 
 -- name: export_entries
 SELECT e.id FROM entries AS e JOIN scopes AS s ON s.id = e.scope ORDER BY s.theme, s.subject, e.created_at, e.uid

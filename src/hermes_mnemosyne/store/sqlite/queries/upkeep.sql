@@ -37,6 +37,9 @@ UPDATE scopes SET
     user_rows = (SELECT count(*) FROM entries AS e WHERE e.scope = scopes.id AND e.target = 'user'),
     turn_rows = (SELECT count(*) FROM turns AS t WHERE t.scope = scopes.id)
 
+-- name: look_for_missing_vectors
+UPDATE vector_models SET swept = 0
+
 -- name: rows_without_tokens
 WITH indexed AS MATERIALIZED (SELECT rowid AS row FROM tokens UNION SELECT row FROM recent_tokens)
 SELECT (SELECT count(*) FROM entries WHERE id NOT IN (SELECT row FROM indexed))
@@ -51,6 +54,10 @@ SELECT count(*) FROM scopes WHERE
     memory_rows <> (SELECT count(*) FROM entries AS e WHERE e.scope = scopes.id AND e.target = 'memory')
     OR user_rows <> (SELECT count(*) FROM entries AS e WHERE e.scope = scopes.id AND e.target = 'user')
     OR turn_rows <> (SELECT count(*) FROM turns AS t WHERE t.scope = scopes.id)
+
+-- name: vectors_without_rows
+SELECT count(*) FROM (SELECT row FROM vectors UNION SELECT row FROM missing_vectors UNION SELECT row FROM vector_exclusions)
+WHERE row NOT IN (SELECT id FROM entries) AND row NOT IN (SELECT id FROM turns)
 
 -- name: check_tokens
 INSERT INTO tokens (tokens) VALUES ('integrity-check')
@@ -73,6 +80,12 @@ SELECT row, length(body) + length(context) FROM recent_tokens ORDER BY row LIMIT
 -- name: index_recent
 INSERT INTO tokens (rowid, body, context, facets, version)
 SELECT row, body, context, facets, version FROM recent_tokens WHERE row <= ? ORDER BY row
+
+-- name: note_missing
+INSERT OR IGNORE INTO missing_vectors (model, row)
+SELECT m.id, r.row FROM vector_models AS m CROSS JOIN recent_tokens AS r WHERE NOT m.gone AND r.row <= m.swept AND r.row <= ?
+    AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.model = m.id AND v.row = r.row)
+    AND NOT EXISTS (SELECT 1 FROM vector_exclusions AS x WHERE x.row = r.row)
 
 -- name: delete_recent
 DELETE FROM recent_tokens WHERE row <= ?

@@ -229,7 +229,19 @@ DELETE FROM tokens WHERE rowid = ?
 DELETE FROM recent_tokens WHERE row = ?
 
 -- name: delete_vectors
-DELETE FROM vectors WHERE row = ?
+DELETE FROM vectors WHERE row = ? AND model IN (SELECT id FROM vector_models)
+
+-- name: delete_missing
+DELETE FROM missing_vectors WHERE row = ? AND model IN (SELECT id FROM vector_models)
+
+-- name: delete_exclusion
+DELETE FROM vector_exclusions WHERE row = ?
+
+-- name: note_missing
+INSERT OR IGNORE INTO missing_vectors (model, row)
+SELECT m.id, j.value FROM vector_models AS m CROSS JOIN json_each(?) AS j WHERE NOT m.gone AND j.value <= m.swept
+    AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.model = m.id AND v.row = j.value)
+    AND NOT EXISTS (SELECT 1 FROM vector_exclusions AS x WHERE x.row = j.value)
 
 -- name: insert_stale
 INSERT OR IGNORE INTO stale_contexts VALUES (?)
