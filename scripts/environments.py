@@ -139,8 +139,9 @@ def further() -> list[Interpreter]:
 
 
 def lowest_requirements() -> tuple[str, ...]:
-    """Return the dependencies of the core at the floors that the project declares."""
-    return tuple(re.sub(r">=([\w.]+).*", r"==\1", line) for line in project()["dependencies"])
+    """Return the dependencies of the core and of the local models at the floors that the project declares."""
+    declared = [*project()["dependencies"], *project()["optional-dependencies"]["local"]]
+    return tuple(re.sub(r">=([\w.]+).*", r"==\1", line) for line in declared)
 
 
 def host_environment(name: str) -> Environment | None:
@@ -157,21 +158,21 @@ def host_environment(name: str) -> Environment | None:
 def named(name: str) -> list[Environment]:
     """Return the environments that a name of the command line stands for."""
     here = {
-        "project": ("-e", "."),
+        "project": ("-e", ".[local]"),
         "test": ("-e", ".[test,local]"),
         "lint": ("-e", ".[test]", "-r", "scripts/lint.txt"),
     }
     if name in here:
         return [Environment(name, ROOT / ".venv", here[name], running())]
     if name == "newest":
-        return [Environment(name, ROOT / ".venv-newest", ("-e", ".[test]"), one) for one in further()[-1:]]
+        return [Environment(name, ROOT / ".venv-newest", ("-e", ".[test,local]"), one) for one in further()[-1:]]
     if name == "others":
         return [
-            Environment(f"python{one.release}", ROOT / ".venv-{}.{}".format(*one.version), ("-e", ".[test]"), one)
+            Environment(f"python{one.release}", ROOT / ".venv-{}.{}".format(*one.version), ("-e", ".[test,local]"), one)
             for one in further()
         ]
     if name == "lowest":
-        pinned = ("-e", ".[test]", *lowest_requirements())
+        pinned = ("-e", ".[test,local]", *lowest_requirements())
         return [Environment(name, ROOT / ".venv-lowest", pinned, interpreters()[0])]
     chosen = [host.name for host in HOSTS if name in ("hosts", host.name)]
     if not chosen:
