@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,39 +39,42 @@ def embed_all(memory: Memory, embedder: str) -> None:
         memory.embed_pending()
 
 
-def why_not(embedder: str) -> str | None:
-    """Return why an embedder cannot be used here, None when it can."""
-    with tempfile.TemporaryDirectory(prefix="mnemosyne-probe-") as directory:
-        try:
-            with open_memory(Path(directory) / "probe.db", "probe", embedder) as memory:
-                memory.remember("A text to see whether the model answers.")
-                embed_all(memory, embedder)
-        except MnemosyneError as error:
-            return str(error)
-    return None
+def usable(embedder: str) -> System:
+    """Return the system of an embedder, named after its model. Raises MnemosyneError when it cannot be used here."""
+    if embedder == WORDS:
+        return LEXICAL
+    with (
+        tempfile.TemporaryDirectory(prefix="mnemosyne-probe-") as directory,
+        open_memory(Path(directory) / "probe.db", "probe", embedder) as memory,
+    ):
+        memory.remember("A text to see whether the model answers.")
+        embed_all(memory, embedder)
+        return System(embedder, f"words and {memory.stats()['embedding']['embedder']}")
 
 
-def chosen(embedder: str) -> System | None:
-    """Return the system of an embedder; None, and the reason on the terminal, when it is words alone or `auto` finds none.
+def chosen(embedder: str) -> System:
+    """Return the system of an embedder; `auto` is words alone, and the reason is printed, where there is nothing else.
 
     Raises SystemExit when an embedder was named that cannot be used.
     """
-    if embedder == WORDS:
-        return None
-    reason = why_not(embedder)
-    if reason is None:
-        return System(embedder, f"words and {embedder}")
-    if embedder != "auto":
-        raise SystemExit(f"--embedder {embedder}: {reason}")
-    print(f"words alone: {reason}")
-    return None
+    try:
+        return usable(embedder)
+    except MnemosyneError as error:
+        if embedder != "auto":
+            raise SystemExit(f"--embedder {embedder}: {error}") from error
+        print(f"{LEXICAL.name}: {error}")
+        return LEXICAL
 
 
 def available() -> list[System]:
-    """Return words alone and every embedder that the settings and the installed packages offer, by its own name."""
-    aliases = {WORDS, "auto", "packaged"}
-    names = [name for key in KEYS if key.name == "embedder" for name in key.choices if name not in aliases]
-    return [LEXICAL, *(System(name, f"words and {name}") for name in names if why_not(name) is None)]
+    """Return words alone and every model that the settings and the installed packages offer, each once."""
+    names = next(key.choices for key in KEYS if key.name == "embedder")
+    found: dict[str, System] = {LEXICAL.name: LEXICAL}
+    for name in names:
+        with contextlib.suppress(MnemosyneError):
+            system = usable(name)
+            found.setdefault(system.name, system)
+    return list(found.values())
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -244,7 +244,7 @@ def comparisons(runs: Sequence[Run], others: Mapping[str, Run]) -> str:
 
 
 def _line(label: str, cells: Sequence[str]) -> str:
-    return (f"{label:28}" + "".join(f"{cell:>13}" for cell in cells)).rstrip()
+    return (f"{label:36}" + "".join(f"{cell:>13}" for cell in cells)).rstrip()
 
 
 def _span(span: Span, sign: str = "") -> str:

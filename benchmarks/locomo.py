@@ -212,14 +212,14 @@ def main(arguments: list[str] | None = None) -> int:
     system = chosen(options.embedder)
     outcomes = {LEXICAL: measure(options.data, LEXICAL)}
     verdicts = lexical_verdicts(outcomes[LEXICAL])
-    if system:
+    if system != LEXICAL:
         outcomes[system] = measure(options.data, system)
         verdicts += hybrid_verdicts(outcomes[system], outcomes[LEXICAL])
-    main_run = outcomes[system or LEXICAL].run
+    main_run = outcomes[system].run
     print(report(*(outcome.run for outcome in outcomes.values())), end="\n\n")
     for outcome in outcomes.values():
         _print_silence(outcome)
-    if system:
+    if system != LEXICAL:
         print(comparison(main_run, outcomes[LEXICAL].run), end="\n\n")
     if options.compare:
         print(comparisons([main_run], saved), end="\n\n")
@@ -230,7 +230,8 @@ def main(arguments: list[str] | None = None) -> int:
         found = {outcome.run.system: as_json(outcome) for outcome in outcomes.values()}
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if options.plot:
-        more = [measure(options.data, other, relevance=False).run for other in available() if other not in outcomes]
+        drawn = {other.name for other in outcomes}
+        more = [measure(options.data, other, relevance=False).run for other in available() if other.name not in drawn]
         plot.draw(options.plot, [*(outcome.run for outcome in outcomes.values()), *more], "R@10")
     return int(any(verdict.kind == "gate" and verdict.holds is False for verdict in verdicts))
 

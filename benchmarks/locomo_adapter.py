@@ -15,7 +15,7 @@ from typing import Any
 if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.embedders import WORDS, chosen, embed_all, open_memory
+from benchmarks.embedders import chosen, embed_all, open_memory
 from hermes_mnemosyne import Memory, RecallQuery
 
 _SESSION = re.compile(r"session_(\d+)")
@@ -57,8 +57,7 @@ class Adapter:
 
     def __init__(self, embedder: str = "auto") -> None:
         """Make an empty store with an embedder: a value of the setting, or a model directory."""
-        system = chosen(embedder)
-        self._embedder = system.embedder if system else WORDS
+        self._embedder = chosen(embedder).embedder
         self._directory = tempfile.mkdtemp(prefix="mnemosyne-locomo-")
         self._numbers = itertools.count(1)
         self._memory: Memory | None = None

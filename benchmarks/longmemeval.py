@@ -200,7 +200,7 @@ def _measured(options: argparse.Namespace, saved: Mapping[str, Run]) -> int:
     data = fingerprint(options.data)
     system = chosen(options.embedder)
     reached: dict[System, list[Run]] = {}
-    for each in (LEXICAL, system) if system else (LEXICAL,):
+    for each in dict.fromkeys((LEXICAL, system)):
         found = measure(options.data, each, limit=options.limit)
         reached[each] = runs(found, each, data)
         print("\n\n".join(report(run) for run in reached[each]))
@@ -208,16 +208,17 @@ def _measured(options: argparse.Namespace, saved: Mapping[str, Run]) -> int:
             f"left out: {found.abstentions} without an answer in the text; at turn level {found.unmarked} without a marked turn"
         )
         print(f"answers without the vectors: {found.degraded}\n")
-    last = reached[system or LEXICAL]
-    if system and last:
+    last = reached[system]
+    if system != LEXICAL and last:
         print(comparisons(last, {run.benchmark: run for run in reached[LEXICAL]}), end="\n\n")
     if options.compare:
         print(comparisons(last, saved), end="\n\n")
     if options.save:
         save(options.save, last)
     if options.plot and last:
+        drawn = {other.name for other in reached}
         for other in available():
-            if other not in reached:
+            if other.name not in drawn:
                 reached[other] = runs(measure(options.data, other, limit=options.limit), other, data)
         plot.draw(options.plot, [part[0] for part in reached.values()], "R@5")
     return 0

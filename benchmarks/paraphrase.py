@@ -33,7 +33,7 @@ from benchmarks.evaluation import (
     report,
     save,
 )
-from benchmarks.harness import Verdict, at_least, table
+from benchmarks.harness import Verdict, at_least, at_most, table
 from hermes_mnemosyne import RecallQuery
 from hermes_mnemosyne.recall.stemming import stem
 from hermes_mnemosyne.recall.words import STOP_WORDS
@@ -67,10 +67,10 @@ def content_stems(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in words - STOP_WORDS - _ENDINGS)
 
 
-def measure(asked: list[Pair], system: System) -> tuple[Run, list[Pair]]:
-    """Store pairs and distractors, ask every question, and return the run with the pairs that were not found."""
+def measure(asked: list[Pair], system: System) -> tuple[Run, list[Pair], int]:
+    """Store pairs and distractors, ask every question, and return the run, the pairs not found, and the answers without vectors."""
     others = distractors(DISTRACTORS)
-    answers, missed = [], []
+    answers, missed, degraded = [], [], 0
     with (
         tempfile.TemporaryDirectory(prefix="mnemosyne-paraphrases-") as directory,
         open_memory(Path(directory) / "paraphrases.db", BENCHMARK, system.embedder) as memory,
@@ -88,12 +88,13 @@ def measure(asked: list[Pair], system: System) -> tuple[Run, list[Pair]]:
             started = time.perf_counter()
             result = memory.recall(RecallQuery(text=pair.question, limit=LIMIT))
             seconds = time.perf_counter() - started
+            degraded += bool(result.degraded)
             values = measured(frozenset({uid}), [hit.uid for hit in result], MEASURES)
             answers.append(Answer(pair.question, pair.topic, values, seconds))
             if not values["hit@5"]:
                 missed.append(pair)
     texts = "\n".join([*others, *(pair.memory for pair in asked)])
-    return Run(BENCHMARK, system.name, hashlib.sha256(texts.encode()).hexdigest(), tuple(answers)), missed
+    return Run(BENCHMARK, system.name, hashlib.sha256(texts.encode()).hexdigest(), tuple(answers)), missed, degraded
 
 
 def verdicts(run: Run) -> list[Verdict]:
@@ -113,11 +114,11 @@ def main(arguments: list[str] | None = None) -> int:
     except (Incomparable, OSError) as error:
         raise SystemExit(f"--compare: {error}") from error
     asked, system = pairs(), chosen(options.embedder)
-    lexical, missed = measure(asked, LEXICAL)
+    lexical, missed, _ = measure(asked, LEXICAL)
     run, judged = lexical, []
-    if system:
-        run, missed = measure(asked, system)
-        judged = verdicts(run)
+    if system != LEXICAL:
+        run, missed, degraded = measure(asked, system)
+        judged = [*verdicts(run), at_most("answers without the vectors", degraded, 0, "")]
         print(f"{report(lexical, run)}\n\n{comparison(run, lexical)}\n\n{table(judged)}")
     else:
         print(report(lexical))
