@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -24,6 +25,7 @@ from hermes_mnemosyne.embed.failures import Failure
 if TYPE_CHECKING:
     from urllib3.connection import HTTPConnection
 
+_HOST = re.compile(r"[^\s\x00-\x20\x7f]+")
 _ENDINGS = ("/v1/embeddings", "/api/embed", "/v1")
 """What people add to the address of an endpoint that is added to it anyway."""
 _MOST_IDLE = 4
@@ -77,7 +79,8 @@ def place_of(url: str) -> Place:
         parsed = parse_url(url)
     except LocationParseError:
         parsed = None
-    if parsed is None or parsed.scheme not in ("http", "https") or not parsed.host:
+    # Older releases of urllib3 let through what no host name holds.
+    if parsed is None or parsed.scheme not in ("http", "https") or not parsed.host or not _HOST.fullmatch(parsed.host):
         raise Failure("embed_url is no URL that begins with http:// or https:// and names a host")
     path = (parsed.path or "").rstrip("/")
     ending = next((ending for ending in _ENDINGS if path.endswith(ending)), "")
@@ -143,7 +146,8 @@ class Transport:
         finally:
             if not call.done.is_set():
                 call.cut()
-        if call.answer is not None:
+        # After the cut a part of the answer looks like all of it.
+        if answered and call.answer is not None:
             return call.answer
         if not answered or isinstance(_root(call.failure), TimeoutError):
             kind_of_wait = "did not answer" if call.sent else "could not be reached"
