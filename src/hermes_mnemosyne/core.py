@@ -19,8 +19,10 @@ from typing import Any
 
 from hermes_mnemosyne import forks
 from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreCorrupt, StoreFull, StoreUnavailable
+from hermes_mnemosyne.backfill import Backfill
 from hermes_mnemosyne.cancelling import eraser, forgotten
 from hermes_mnemosyne.clock import HybridClock
+from hermes_mnemosyne.embedding import Embedding
 from hermes_mnemosyne.keys import SubjectKey
 from hermes_mnemosyne.pending import overlay_of
 from hermes_mnemosyne.recall.analyse import TextAnalyser
@@ -44,6 +46,7 @@ _UPKEEP_STEP = 1.0
 _OVERLAID = 2000
 _DRAIN_PAUSE = 0.002
 _PAUSE = 0.02
+_QUIET = 0.3
 _MOST_HELD = 10_000
 _PRUNE_EVERY = 6 * 3600.0
 
@@ -70,8 +73,13 @@ class Engine:
         # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
         self.clock = HybridClock(secrets.token_hex(8))
         self._pruned = time.monotonic()
+        # Of a command that ends soon: it starts no work in the background.
+        self.one_shot = False
         self._brief = 0
         self._held: deque[Operation] = deque()
+        self.embedding = Embedding(settings, lambda: self.store)
+        self.backfill = Backfill(self.embedding, lambda: self.store)
+        self._written = 0.0
         self._worker = Worker(lambda: self._work(hurry=False), name="mnemosyne-worker")
         forks.guard(self)
 
@@ -103,7 +111,7 @@ class Engine:
                     self.key.expect(expected)
                 self.clock.adopt(store.replica, store.last_clock())
                 self._store = store
-                if store.due():
+                if store.due() or (self.embedding.is_on and not self.one_shot):
                     self.wake()
             return self._store
         finally:
@@ -236,10 +244,11 @@ class Engine:
         return [Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="queued") for op in ops]
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
+        self._written = time.monotonic()
         for outcome in outcomes:
             self.counters[outcome.status] += 1
-            if outcome.status == "forgotten":
-                self.wake()
+        if (self.embedding.is_on and not self.one_shot) or any(outcome.status == "forgotten" for outcome in outcomes):
+            self.wake()
 
     def _cancel_queued(self, ops: Sequence[Operation]) -> None:
         """Take forgotten texts out of the spool before the store forgets them, so that no drain can bring them back."""
@@ -311,9 +320,19 @@ class Engine:
         self.spool.scrub()
         try:
             self._prune()
-            return self.store.upkeep(seconds=_UPKEEP_STEP, hurry=hurry) and done
+            done = self.store.upkeep(seconds=_UPKEEP_STEP, hurry=hurry) and done
+            return self._embed(hurry=hurry) and done
         except (StoreBusy, StoreUnavailable, StoreFull):
             return False
+
+    def _embed(self, *, hurry: bool) -> bool:
+        """Give pending rows their vectors; True when none is left that may be tried now."""
+        # A command embeds what it has written, after its answer; a backlog is the business of those that stay.
+        if not self.embedding.is_on or (self.one_shot and not (hurry and self._written)):
+            return True
+        if not hurry and time.monotonic() - self._written < _QUIET:
+            return not self.backfill.has_pending()  # an agent is at work: it goes first
+        return self.backfill.work(last=hurry)
 
     def _prune(self) -> None:
         if time.monotonic() - self._pruned > _PRUNE_EVERY:
@@ -339,7 +358,12 @@ class Engine:
 
     def figures(self) -> dict[str, Any]:
         """Return what this process has counted, for stats and metrics."""
-        return {**self.counters, "worker_failures": self._worker.failures}
+        return {**self.counters, **self.backfill.counters, "worker_failures": self._worker.failures}
+
+    def embedding_figures(self) -> dict[str, Any]:
+        """Return the embedder, the store's model and how the rows stand. Raises StoreError."""
+        figures = self.embedding.figures()
+        return {**figures, "problem": figures["problem"] or self.backfill.error}
 
     def before_fork(self) -> None:
         """Nothing: the connections guard themselves."""
@@ -352,6 +376,7 @@ class Engine:
         self._opening = threading.Lock()
         self._held.clear()  # the parent's to write
         self.clock.renew_lock()
+        self.embedding.renew()
         self._worker.renew()
 
     def close(self, *, seconds: float = 2.0) -> None:
@@ -363,5 +388,6 @@ class Engine:
             except (StoreBusy, StoreCorrupt, StoreFull) as error:
                 _log.warning("left for the next start: %s", error)
             self._store.close()
+        self.embedding.close()
         self.spool.close()
         self.waiting.close()

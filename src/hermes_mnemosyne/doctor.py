@@ -10,6 +10,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,7 +68,7 @@ def examine(memory: Memory, *, effective: Effective | None = None, home: Path | 
         checks += _guarded("subject key", lambda: _subject_key(memory))
     checks += _guarded("spool", lambda: _spool(memory))
     checks += _guarded("modes", lambda: _modes(memory))
-    checks += _guarded("vectors", _vectors)
+    checks += _guarded("vectors", lambda: _vectors(memory))
     if effective is not None:
         checks += _guarded("settings", lambda: _settings(effective))
     checks += _guarded("hermes", lambda: _hermes(home))
@@ -219,8 +220,35 @@ def _modes(memory: Memory) -> Iterator[Check]:
 # -- around the store ------------------------------------------------------------------------------------------------------------
 
 
-def _vectors() -> Iterator[Check]:
-    yield Check("vectors", "off", "no embedder is configured: recall is by words")
+def _vectors(memory: Memory) -> Iterator[Check]:
+    figures = memory.engine.embedding_figures()
+    numpy = "" if find_spec("numpy") else "; without numpy, so in plain Python"
+    searched = f"searched by sketch and exactly, no SQLite extension is needed{numpy}"
+    if figures["embedder"] is None:
+        status: Status = "warn" if figures["problem"] else "off"
+        yield Check("vectors", status, f"{figures['why']}: recall is by words; vectors would be {searched}")
+        return
+    name = f"{figures['embedder']} ({figures['why']})"
+    if figures["problem"]:
+        detail, _, remedy = figures["problem"].partition(": ")
+        yield Check("vectors", "warn", f"{name}: {detail}", remedy)
+        return
+    yield Check("vectors", "ok", f"{name}, {searched}")
+    if figures["pending"]:
+        yield Check(
+            "vectors",
+            "warn",
+            f"{figures['pending']} rows wait for a vector, {figures['retrying']} after a failure",
+            "mnemosyne backfill",
+        )
+    if figures["unembeddable"]:
+        yield Check("vectors", "warn", f"{figures['unembeddable']} rows cannot be embedded: they are found by words")
+    for name, words in (
+        ("cut", "are longer than the model sees: their ends are found by words"),
+        ("excluded", "have no vector by setting"),
+    ):
+        if figures[name]:
+            yield Check("vectors", "off", f"{figures[name]} rows {words}")
 
 
 def _settings(effective: Effective) -> Iterator[Check]:

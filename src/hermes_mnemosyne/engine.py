@@ -6,7 +6,6 @@ import builtins
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -14,7 +13,8 @@ from typing import Any, Self, TypeVar, Unpack
 from hermes_mnemosyne import identity, paths, registry
 from hermes_mnemosyne import settings as settings_module
 from hermes_mnemosyne._errors import InvalidInput, NotFound, StoreBusy, StoreFull, StoreUnavailable
-from hermes_mnemosyne.asking import ListOptions, RecallOptions, checked_query, count_of
+from hermes_mnemosyne.asking import ListOptions, RecallOptions, checked_query, count_of, filter_of, id_of
+from hermes_mnemosyne.backfill import Report
 from hermes_mnemosyne.clock import now_text, uuid7
 from hermes_mnemosyne.core import Engine
 from hermes_mnemosyne.drafts import (
@@ -26,6 +26,7 @@ from hermes_mnemosyne.drafts import (
     entry_changes,
     turn_of,
 )
+from hermes_mnemosyne.recall.meaning import Meaning
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.store.operations import (
     AddEntry,
@@ -38,9 +39,8 @@ from hermes_mnemosyne.store.operations import (
     Retire,
     Undo,
 )
-from hermes_mnemosyne.store.protocol import Counts, Filter, Reach
+from hermes_mnemosyne.store.protocol import Counts, Reach, VectorCounts
 from hermes_mnemosyne.text import storable, storable_value
-from hermes_mnemosyne.times import parse_when
 from hermes_mnemosyne.values import (
     ALL_THEMES,
     DEFAULT_THEME,
@@ -55,6 +55,8 @@ from hermes_mnemosyne.values import (
 
 _MERGED_AT_ONCE = 200
 _LONGEST_ID = 80
+# The most seconds that a recall waits for the vector of its query unless told otherwise.
+EMBED_WAIT = 3.0
 _CONTACT_BUCKETS = frozenset({identity.DM_BUCKET, identity.GROUP_BUCKET})
 _Op = TypeVar("_Op", bound=Operation)
 
@@ -161,7 +163,7 @@ class Memory:
         Notes name mirrored files that may still hold the text. Raises NotFound, StoreBusy and other store errors.
         """
         self._drained()
-        uid = _id(uid)
+        uid = id_of(uid)
         row = self.engine.store.read(uid, self.reach)
         if row is None and self.engine.store.state(uid, self.reach) != "retired":
             raise _not_found(uid)
@@ -176,7 +178,7 @@ class Memory:
         Raises NotFound for an unknown or forgotten row, InvalidInput where there is no earlier version.
         """
         self._drained()
-        uid = _id(uid)
+        uid = id_of(uid)
         row = self.engine.store.read(uid, self.reach)
         theme, subject = (row.theme, row.subject) if row else self._grave(uid)
         op = replace(self.make(Undo, uid=row.uid if row else uid), theme=theme, subject=subject)
@@ -204,16 +206,18 @@ class Memory:
             RecallQuery(text=query, **options) if not isinstance(query, RecallQuery) else replace(query, **options)
         )
         text, _ = storable(asked.text)
-        where = self._filter(asked)
+        where = filter_of(asked, self._narrowed(asked.themes))
         overlay, complete = self.engine.overlay(self.reach)
-        result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=overlay)
+        meaning = self._meaning(text, asked)
+        result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=overlay, meaning=meaning)
         self.engine.counters["recalls"] += 1
-        return result if complete else replace(result, degraded=(*result.degraded, "spool"))
+        parts = {"vector": meaning is None and self.engine.embedding.is_wanted and bool(text.strip()), "spool": not complete}
+        return replace(result, degraded=(*result.degraded, *(name for name, is_missing in parts.items() if is_missing)))
 
     def get(self, uid: str) -> Entry | Turn:
         """Return a live row by its uid or an alias of it. Raises NotFound, also for rows out of reach."""
         self._drained()
-        uid = _id(uid)
+        uid = id_of(uid)
         row = self.engine.store.read(uid, self.reach)
         if row is None:
             raise _not_found(uid)
@@ -228,13 +232,14 @@ class Memory:
         given: dict[str, Any] = {"kinds": ("entry",), **options}
         limit, offset = count_of("limit", given.pop("limit", 50)), count_of("offset", given.pop("offset", 0)) or 0
         newest_first = given.pop("newest_first", True)
-        where = self._filter(checked_query(RecallQuery(text="", **given)))
+        asked = checked_query(RecallQuery(text="", **given))
+        where = filter_of(asked, self._narrowed(asked.themes))
         return self.engine.store.select(where, limit=limit, offset=offset, newest_first=newest_first)
 
     def history(self, uid: str) -> builtins.list[Change]:
         """Return the changes of a row, oldest first. Raises NotFound for an unknown or forgotten row."""
         self._drained()
-        uid = _id(uid)
+        uid = id_of(uid)
         if self.engine.store.state(uid, self.reach) not in {"live", "retired"}:
             raise _not_found(uid)
         return self.engine.store.history(uid, self.reach)
@@ -254,8 +259,24 @@ class Memory:
             "spool": spool,
             "waiting": self.engine.waiting.status()["count"],
             "process": self.engine.figures(),
-            "search": {"lexical": "on", "vector": "off: no embedder is configured"},
+            "embedding": self.engine.embedding_figures(),
         }
+
+    def embed_pending(self, *, include_excluded: bool = False, report: Report | None = None) -> VectorCounts:
+        """Give every row its vector now that waits for one, whatever kept it, and return how the rows stand then.
+
+        Raises EmbeddingError when the embedder does not answer or is another model than the store's; store errors.
+        """
+        self._drained()
+        return self.engine.backfill.all_pending(include_excluded=include_excluded, report=report)
+
+    def reembed(self, *, report: Report | None = None) -> VectorCounts:
+        """Change the store's model to this process's: give every row a new vector, then search these; an interrupted run goes on.
+
+        Raises EmbeddingError when the embedder does not answer; store errors.
+        """
+        self._drained()
+        return self.engine.backfill.reembed(report=report)
 
     def counts(self) -> Counts:
         """Return the number of live rows of the own theme and subject."""
@@ -335,6 +356,13 @@ class Memory:
 
     # -- inside ------------------------------------------------------------------------------------------------------------------
 
+    def _meaning(self, text: str, asked: RecallQuery) -> Meaning | None:
+        embedding = self.engine.embedding
+        if not embedding.is_on or not text.strip() or asked.limit < 1:
+            return None
+        wait = min(self.settings.embed_timeout, EMBED_WAIT) if asked.embed_timeout is None else asked.embed_timeout
+        return embedding.ask(text, wait=wait)
+
     def _drained(self) -> None:
         """Let reads by id see what this machine has accepted; a store that cannot be written now is read as it is."""
         with contextlib.suppress(StoreBusy, StoreFull, StoreUnavailable):
@@ -371,30 +399,6 @@ class Memory:
             return self.reach
         return Reach(frozenset(name for name in themes if self.reach.admits(name)), self.reach.subject, self.reach.hidden)
 
-    def _filter(self, query: RecallQuery) -> Filter:
-        return Filter(
-            reach=self._narrowed(query.themes),
-            kinds=query.kinds,
-            target=query.target,
-            session_id=None if query.session_id is None else storable(query.session_id)[0],
-            since=_when(query.since),
-            until=_when(query.until, upper=True),
-            written_since=_when(query.written_since),
-            written_until=_when(query.written_until, upper=True),
-            tags=tuple(storable(tag)[0] for tag in query.tags),
-            contains=storable(query.contains)[0] if query.contains else None,
-            now=None if query.include_expired else now_text(),
-            include_superseded=query.include_superseded,
-            exclude=frozenset(_id(uid) for uid in query.exclude),
-        )
-
-
-def _id(uid: str) -> str:
-    """Return an id as a store may be asked for it; what cannot be an id finds nothing."""
-    if not isinstance(uid, str):
-        raise InvalidInput(f"an id is text, not {type(uid).__name__}")
-    return storable(uid)[0]
-
 
 def _not_found(uid: str) -> NotFound:
     shown = uid if len(uid) <= _LONGEST_ID else f"{uid[:_LONGEST_ID]}..."
@@ -405,10 +409,6 @@ def _theme_name(theme: object) -> str:
     if not isinstance(theme, str) or not theme.strip() or storable(theme)[1]:
         raise InvalidInput("a theme needs a name of visible characters")
     return theme.strip().lower()
-
-
-def _when(text: str | date | datetime | None, *, upper: bool = False) -> str | None:
-    return None if text is None else parse_when(text, upper=upper)
 
 
 def _reach(theme: str, subject: str | None, readable: str | Iterable[str] | None) -> Reach:

@@ -1,4 +1,4 @@
-"""Settings: one frozen value, one table of typed keys, one resolver.
+"""Settings: one resolver for the keys of `setting_keys`.
 
 A key comes from, first one wins: a flag, the environment (where the table names a variable), `--config FILE` or else the store's
 own `mnemosyne.yaml` beside the database, `plugins.<provider>` in Hermes' `config.yaml`, the default. An empty variable and a
@@ -14,119 +14,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hermes_mnemosyne import config_files, paths
 from hermes_mnemosyne._errors import ConfigError
-from hermes_mnemosyne.values import DEFAULT_THEME, VISIBILITIES
+from hermes_mnemosyne.setting_keys import DEFAULTS, KEYS, Key, Settings
 
-Type = Literal["flag", "whole", "bytes", "number", "text", "choice", "list", "aliases"]
+__all__ = ["KEYS", "Effective", "Key", "Settings", "config_schema", "database_file", "resolve", "save", "shown"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The value of every key; hashable, so that equal settings share an engine. The table `KEYS` says what each means."""
-
-    db: str | None = None
-    data_dir: str | None = None
-    theme: str = DEFAULT_THEME
-    readable_themes: tuple[str, ...] | None = None
-    scope_default: str = "current"
-    visibility: str | None = None
-    durability: str = "normal"
-    busy_timeout: float = 5.0
-    reader_connections: int = 4
-    spool_max_bytes: int = 256 * 1024 * 1024
-    mask_secrets: bool = True
-    sync_turns: bool = True
-    turn_min_chars: int = 40
-    bulk_sync_on_init: bool = True
-    write_contexts: tuple[str, ...] = ("primary",)
-    prefetch_limit: int = 5
-    prefetch_budget_chars: int = 1600
-    recency_half_life_days: float = 365.0
-    allowed_themes: tuple[str, ...] | None = None
-    identity_aliases: tuple[tuple[str, str], ...] = ()
-    bench_mode: str = "bucket"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """One line of the table. `low` and `high` bound numbers; `asked` keys are offered by the host's wizard."""
-
-    name: str
-    type: Type
-    help: str
-    env: str | None = None
-    choices: tuple[str, ...] = ()
-    low: float = 0
-    high: float = math.inf
-    asked: bool = False
-
-    @property
-    def default(self) -> Any:
-        """Return the default value."""
-        return getattr(_DEFAULTS, self.name)
-
-
-_DEFAULTS = Settings()
-KEYS: tuple[Key, ...] = (
-    Key(name="db", type="text", env="MNEMOSYNE_DB", help="database file; unset: mnemosyne.db in the default place"),
-    Key(name="data_dir", type="text", env="MNEMOSYNE_DATA_DIR", help="directory of the database file when `db` is unset"),
-    Key(name="theme", type="text", env="MNEMOSYNE_THEME", help="theme of the command line and the API"),
-    Key(
-        name="readable_themes",
-        type="list",
-        help="themes the agent may read besides its own; `*` is every ordinary theme; unset: the provider's default",
-    ),
-    Key(name="scope_default", type="text", help="scope of recall_memory when the call names none: current, all or a theme"),
-    Key(
-        name="visibility",
-        type="choice",
-        choices=VISIBILITIES,
-        help="whether new rows leave this machine; unset: synced, and local in the themes shared by contacts",
-    ),
-    Key(
-        name="durability",
-        type="choice",
-        choices=("normal", "full"),
-        help="normal survives kill -9; full survives a power cut too and writes more slowly",
-    ),
-    Key(name="busy_timeout", type="number", high=600, help="seconds a command or API call waits for the database's write lock"),
-    Key(name="reader_connections", type="whole", low=1, high=7, help="connections for reading per process and store"),
-    Key(
-        name="spool_max_bytes", type="bytes", low=1, help="size of the local queue at which new writes are refused (also 64 MiB)"
-    ),
-    Key(name="mask_secrets", type="flag", asked=True, help="replace keys, tokens and passwords before text is stored"),
-    Key(name="sync_turns", type="flag", asked=True, help="store the turns of conversations"),
-    Key(name="turn_min_chars", type="whole", help="turns with fewer characters are not stored"),
-    Key(name="bulk_sync_on_init", type="flag", help="bring MEMORY.md and USER.md in line when a session starts"),
-    Key(name="write_contexts", type="list", help="values of the host's agent_context in which the provider writes"),
-    Key(
-        name="prefetch_limit",
-        type="whole",
-        high=50,
-        asked=True,
-        help="most memories added to a prompt before each turn; 0 turns it off",
-    ),
-    Key(
-        name="prefetch_budget_chars",
-        type="whole",
-        asked=True,
-        help="most characters of memories added to a prompt before each turn",
-    ),
-    Key(
-        name="recency_half_life_days", type="number", help="days after which age halves its soft boost in ranking; 0 turns it off"
-    ),
-    Key(name="allowed_themes", type="list", help="if set, every other identity gets the theme `default`"),
-    Key(name="identity_aliases", type="aliases", help="identity to theme, as a mapping or `raw=theme,raw2=theme`"),
-    Key(
-        name="bench_mode",
-        type="choice",
-        choices=("bucket", "reject"),
-        help="benchmark identities go to the theme _bench, or with reject to default",
-    ),
-)
 _BY_NAME = {key.name: key for key in KEYS}
 _PLACES = frozenset({"db", "data_dir"})
 
@@ -311,7 +206,7 @@ def _merge(sources: list[_Source], *, strict: bool) -> Effective:
                 raise ConfigError(f"{problem} ({place})")
             if problem:
                 warnings.append(f"{problem}; ignored ({place})")
-    return Effective(dataclasses.replace(_DEFAULTS, **chosen), origin, tuple(warnings))
+    return Effective(dataclasses.replace(DEFAULTS, **chosen), origin, tuple(warnings))
 
 
 def _unknown(name: str) -> str:

@@ -130,6 +130,7 @@ class RecallQuery:
     the write time), `written_since` and `written_until` the write time; a bare date is the user's local day, a naive date-time
     is UTC; upper bounds given as a day include it. `contains` keeps rows that hold this text literally. `budget_chars` and
     `budget_tokens` (four characters each) bound the sum of the contents returned. `strict` applies the gate of prefetch.
+    `embed_timeout` is how many seconds the query's vector may take (None: 3, or the setting if it is less).
     """
 
     text: str
@@ -151,6 +152,7 @@ class RecallQuery:
     budget_tokens: int | None = None
     strict: bool = False
     explain: bool = False
+    embed_timeout: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

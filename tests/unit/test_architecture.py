@@ -20,9 +20,9 @@ PACKAGE = ROOT / "src" / NAME
 # From the bottom up: a module imports from its own layer and those before it. Names are modules or packages below ours.
 LAYERS = (
     {"_errors", "clock", "config_files", "forks", "keys", "masking", "paths", "text", "times", "values"},
-    {"store"},
-    {"asking", "cancelling", "capture", "drafts", "identity", "mirror", "pending", "recall", "settings", "spool"},
-    {"core", "doctor", "engine", "install", "registry", "transfer", "worker"},
+    {"setting_keys", "store"},
+    {"asking", "cancelling", "capture", "drafts", "embed", "identity", "mirror", "pending", "recall", "settings", "spool"},
+    {"backfill", "core", "doctor", "embedding", "engine", "install", "registry", "transfer", "worker"},
     {""},  # the package's own __init__, which hands out the public names
     {"cli"},
     {"__main__", "hermes"},

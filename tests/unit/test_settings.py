@@ -317,7 +317,7 @@ def test_the_wizard_is_offered_texts() -> None:
     assert schema
     for entry in schema:
         assert isinstance(entry["default"], str)
-        assert resolve(environ={}, flags={entry["key"]: entry["default"]}, strict=True)
+        assert resolve(environ={}, flags={entry["key"]: entry["default"] or None}, strict=True)
 
 
 def test_the_database_follows_the_settings(home: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from hermes_mnemosyne._errors import InvalidInput, MnemosyneError
-from hermes_mnemosyne.cli import memories, moving, reading, setup, upkeep
+from hermes_mnemosyne.cli import meaning, memories, moving, reading, setup, upkeep
 from hermes_mnemosyne.cli.common import BROKEN_PIPE, INTERRUPTED, Exit, Parser, VersionAction, common_options
 from hermes_mnemosyne.cli.output import Output, complain
 
@@ -38,7 +38,7 @@ def add_subcommands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", prog=parser.prog, parser_class=Parser, dest="mnemosyne_command"
     )
-    for group in (memories, reading, moving, upkeep, setup):
+    for group in (memories, reading, moving, upkeep, meaning, setup):
         group.register(commands)
 
 

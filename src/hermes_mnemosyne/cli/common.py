@@ -142,6 +142,7 @@ def opened(args: argparse.Namespace, out: Output, *, create: bool = False) -> It
     theme = theme_of(args)
     named = getattr(args, "mnemosyne_db", None) is not None
     memory = Memory.open(theme=theme or settings.theme, readable_themes=ALL_THEMES, settings=settings, create=create or not named)
+    memory.engine.one_shot = True
     try:
         yield memory if theme is None else memory.within((theme,))
         out.flush()

@@ -98,6 +98,10 @@ def _add_filters(parser: argparse.ArgumentParser, *, kind: str) -> None:
     parser.add_argument("--since", metavar="WHEN", help="only what happened since; a bare day is your day, a naive time is UTC")
 
 
+# A model that is not loaded within this time is not waited for: the answer by words is there, and says so.
+_EMBED_WAIT = 0.15
+
+
 def _query_text(args: argparse.Namespace) -> tuple[str, int]:
     """Return the query and the limit; `search QUERY N` is the spelling of earlier memory tools."""
     words, limit = list(args.words), int(args.limit)
@@ -124,6 +128,7 @@ def _recall(args: argparse.Namespace, out: Output) -> int:
         include_superseded=args.superseded,
         budget_chars=args.budget,
         explain=args.explain,
+        embed_timeout=_EMBED_WAIT,
     )
     with opened(args, out) as memory:
         result = memory.recall(query)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.cli.common import Commands, Exit, add_command, effective_settings, opened
+from hermes_mnemosyne.cli.meaning import sentence
 from hermes_mnemosyne.cli.output import Output, one_line
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
         ("kept aside", f"{store['retired']} retired, {store['superseded']} superseded, {store['expired']} expired"),
         ("forgotten", f"{store['forgotten']} ({store['erasures_pending']} not yet erased from every file)"),
         ("spool", f"{spool['count']} waiting, {spool['quarantined']} in quarantine, {spool['refused']} refused"),
-        *((f"{leg} search", state) for leg, state in figures["search"].items()),
+        ("meaning", _meaning(figures["embedding"])),
         ("state", "ok" if figures["ok"] else "needs repair ('mnemosyne doctor' says what)"),
     ):
         out.line(f"{name + ':':<16}{one_line(str(value))}")
@@ -84,6 +85,12 @@ def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
     if rows:
         out.line()
         out.table(("THEME", "MEMORIES", "TURNS"), rows)
+
+
+def _meaning(figures: Mapping[str, Any]) -> str:
+    if figures["embedder"] is None:
+        return f"off: {figures['why']}"
+    return f"{figures['embedder']} ({figures['why']}): {figures['problem'] or sentence(figures)}"
 
 
 def _doctor(args: argparse.Namespace, out: Output) -> int:

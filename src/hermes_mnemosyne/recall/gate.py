@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hermes_mnemosyne.recall.analyse import QueryGroup
 
@@ -18,6 +18,8 @@ _COMPOUND_WEIGHT = 1.5
 _SYMBOLIC_SHARE = 0.5
 # All parts of a compound, but apart, where other rows hold it whole.
 _APART_SHARE = 0.9
+# What a likeness of one is worth beside words: texts with a likeness of a half have to do with each other for certain.
+LIKENESS_WORTH = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,22 @@ class Evidence:
     """What a row holds of a query.
 
     `share` (0 to 1) is the part of the weight of its words; `strength` the same, measured against the heaviest few words only;
-    `complete` tells that no word is missing, but for words that stand nowhere.
+    `complete` tells that no word is missing, but for words that stand nowhere. `likeness` (0 to 1) is that of their meanings.
     """
 
     share: float = 0.0
     strength: float = 0.0
     complete: bool = False
+    likeness: float = 0.0
+
+    def with_likeness(self, likeness: float) -> Evidence:
+        """Return the same evidence with a likeness."""
+        return replace(self, likeness=likeness) if likeness else self
+
+    @property
+    def total(self) -> float:
+        """The strength of words or meaning, whichever says more, on the scale of `strength`."""
+        return max(self.strength, LIKENESS_WORTH * self.likeness)
 
 
 def rarity(count: int, rows: int) -> float:
@@ -92,7 +104,7 @@ def passing(rows: Sequence[int], evidence: Callable[[int], Evidence], threshold:
 
     The strongest must reach `threshold`, or nothing passes: the best of nothing is nothing. Then rows with half of it pass too.
     """
-    strengths = {row: evidence(row).strength for row in rows}
+    strengths = {row: evidence(row).total for row in rows}
     if max(strengths.values(), default=0.0) < threshold:
         return []
     return [row for row in rows if strengths[row] >= threshold / 2]

@@ -13,6 +13,7 @@ from hermes_mnemosyne.recall.analyse import QueryTerms, TextAnalyser
 from hermes_mnemosyne.recall.boosts import Boosts, boosts_of, named_speaker
 from hermes_mnemosyne.recall.fuse import Leg, fuse, merge, ranked, with_neighbours
 from hermes_mnemosyne.recall.gate import Evidence, Judge, passing
+from hermes_mnemosyne.recall.meaning import Meaning, as_leg, likenesses
 from hermes_mnemosyne.recall.overlay import Overlay, admits, frequencies, lexical_score, selected
 from hermes_mnemosyne.recall.pack import budget_of, pack
 from hermes_mnemosyne.recall.plan import Plan, ceiling_of, counted_terms, plan_of
@@ -29,12 +30,13 @@ class RecallOptions:
     """What a recall weighs.
 
     `neighbour` is the share of a turn's score that the turns beside it get, `gate` the strength of evidence (0 to 1) that a
-    strict recall demands.
+    strict recall demands, `likeness` what a row needs that has no word of the query.
     """
 
     boosts: Boosts = field(default_factory=Boosts)
     neighbour: float = 0.15
     gate: float = 0.34
+    likeness: float = 0.3
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class _Found:
     lexical: list[Candidate]
     whole: frozenset[int]
     scores: dict[int, float] = field(default_factory=dict)
+    likeness: dict[int, float] = field(default_factory=dict)
     rows: dict[int, Entry | Turn] = field(default_factory=dict)
     held: dict[int, frozenset[str]] = field(default_factory=dict)
     evidence: dict[int, Evidence] = field(default_factory=dict)
@@ -62,11 +65,14 @@ class Recaller:
         self._analyser = analyser
         self._options = options or RecallOptions()
 
-    def recall(self, query: RecallQuery, where: Filter, *, now: str, overlay: Overlay | None = None) -> RecallResult:
+    def recall(
+        self, query: RecallQuery, where: Filter, *, now: str, overlay: Overlay | None = None, meaning: Meaning | None = None
+    ) -> RecallResult:
         """Return the hits of `query` among the rows that `where` admits; `now` (UTC text) is what age is measured against.
 
         Of the query only text, limit, budgets, `strict` and `explain` count here: its conditions are in `where` already. Rows
-        of the `overlay` join the answer, and stored rows that it replaces or hides leave it.
+        of the `overlay` join the answer, and stored rows that it replaces or hides leave it. With a `meaning` rows are found
+        without a word of the query too.
 
         Raises what the store raises.
         """
@@ -84,7 +90,9 @@ class Recaller:
         plan = plan_of(asked, counts, rows, max(_FEWEST_CANDIDATES, 2 * query.limit))
         found = _Found(*self._search(plan, where, query.limit))
         self._add_fresh(found, fresh, asked, plan, lambda search, held: lexical_score(search, held, counts, rows))
-        self._fuse(found, where, plan.broad.limit // 2)
+        if meaning is not None:
+            self._add_alike(found, meaning, where)
+        self._fuse(found, where, plan.broad.limit // 2, 0.0 if meaning is None else meaning.weight)
         judge = Judge(asked.groups, counts, rows)
         order = self._order(found, asked, judge, where, now, query.limit)
         if query.strict:
@@ -131,9 +139,16 @@ class Recaller:
             return self._analyser.entry_tokens(row.content, row.tags)
         return self._analyser.turn_tokens(row.content, row.speaker, row.occurred_at)
 
-    def _fuse(self, found: _Found, where: Filter, givers: int) -> None:
-        """Score the candidates of all legs; the best `givers` of them share with the turns beside them."""
-        found.scores = fuse([Leg("lexical", found.lexical)])
+    def _add_alike(self, found: _Found, meaning: Meaning, where: Filter) -> None:
+        """Note how alike the candidates are, and let rows join that are alike enough without a word of the query."""
+        lexical = {candidate.id for candidate in found.lexical}
+        likeness = likenesses(self._store, meaning, where, [row for row in lexical if row > 0])
+        least = self._options.likeness
+        found.likeness = {row: value for row, value in likeness.items() if row in lexical or value >= least}
+
+    def _fuse(self, found: _Found, where: Filter, givers: int, weight: float) -> None:
+        """Score the candidates of both legs; the best `givers` of them share with the turns beside them."""
+        found.scores = fuse([Leg("lexical", found.lexical, 1.0 - weight), Leg("vector", as_leg(found.likeness), weight)])
         if self._options.neighbour and "turn" in where.kinds:
             stored = [row for row in ranked(found.scores)[:givers] if row > 0]
             found.scores = with_neighbours(found.scores, self._store.neighbours(stored), self._options.neighbour)
@@ -146,13 +161,13 @@ class Recaller:
         window = list(dict.fromkeys([*best[: _window(limit)], *itertools.islice(filter(found.whole.__contains__, best), limit)]))
         stored = [row for row in window if row > 0]
         found.rows |= self._store.load(stored)
-        matched = {candidate.id for candidate in found.lexical}
+        matched = {candidate.id for candidate in found.lexical}.union(found.likeness)
         window = [row for row in window if row in found.rows and (row in matched or admits(where, found.rows[row]))]
         found.held |= self._store.terms_in([row for row in window if row > 0], _judged(asked))
         speaker = self._speaker(asked, where) if "turn" in where.kinds else None
         boosts = self._options.boosts
         for row in window:
-            found.evidence[row] = judge.evidence(found.held.get(row, frozenset()))
+            found.evidence[row] = judge.evidence(found.held.get(row, frozenset())).with_likeness(found.likeness.get(row, 0.0))
             found.boosts[row] = boosts_of(found.rows[row], speaker, now, boosts)
             found.scores[row] *= math.prod(found.boosts[row].values())
         top = max((found.scores[row] for row in window), default=0.0)
@@ -195,13 +210,21 @@ def _window(limit: int) -> int:
 
 def _explanation(number: int, found: _Found) -> dict[str, Any]:
     """Return why a row stands where it stands: the rank and score in each leg, its evidence, the factors of its boosts."""
-    place = next((rank for rank, candidate in enumerate(found.lexical, 1) if candidate.id == number), None)
-    legs = {} if place is None else {"lexical": {"rank": place, "score": found.lexical[place - 1].score}}
+    legs = {}
+    for name, leg in (("lexical", found.lexical), ("vector", as_leg(found.likeness))):
+        place = next((rank for rank, candidate in enumerate(leg, 1) if candidate.id == number), None)
+        if place is not None:
+            legs[name] = {"rank": place, "score": leg[place - 1].score}
     evidence = found.evidence[number]
     return {
         "legs": legs,
-        "evidence": {"share": evidence.share, "strength": evidence.strength, "complete": evidence.complete},
+        "evidence": {
+            "share": evidence.share,
+            "strength": evidence.strength,
+            "likeness": evidence.likeness,
+            "complete": evidence.complete,
+        },
         "boosts": dict(found.boosts[number]),
-        "neighbour": place is None,
+        "neighbour": not legs,
         "undrained": number < 0,
     }

@@ -15,6 +15,8 @@ from hermes_mnemosyne.values import Hit, RecallQuery
 LINE_CHARS = 500
 SHORTEST_CUT = 40
 MOST_SHOWN = 100
+# Of the 1.5 s that the host waits at most for a prefetch.
+EMBED_SECONDS = 1.2
 _LEAD = 120
 _TARGETS = {"memory": "memory", "user": "about the user"}
 
@@ -44,6 +46,7 @@ def recall(session: Session, query: str, session_id: str) -> Recalled:
             themes=(session.memory.theme,),
             exclude=in_prompt(session, session.own_marks(session_id)),
             strict=True,
+            embed_timeout=min(session.settings.embed_timeout, EMBED_SECONDS),
         )
     )
     hits = [hit for hit in result.hits if hit.kind == "turn" or content_hash(hit.content) not in shown]

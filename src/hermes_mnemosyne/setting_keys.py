@@ -1,0 +1,183 @@
+"""The settings: one frozen value and one table of typed keys."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hermes_mnemosyne.values import DEFAULT_THEME, VISIBILITIES
+
+Type = Literal["flag", "whole", "bytes", "number", "text", "choice", "list", "aliases"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The value of every key; hashable, so that equal settings share an engine. The table `KEYS` says what each means."""
+
+    db: str | None = None
+    data_dir: str | None = None
+    theme: str = DEFAULT_THEME
+    readable_themes: tuple[str, ...] | None = None
+    scope_default: str = "current"
+    visibility: str | None = None
+    durability: str = "normal"
+    busy_timeout: float = 5.0
+    reader_connections: int = 4
+    spool_max_bytes: int = 256 * 1024 * 1024
+    mask_secrets: bool = True
+    sync_turns: bool = True
+    turn_min_chars: int = 40
+    bulk_sync_on_init: bool = True
+    write_contexts: tuple[str, ...] = ("primary",)
+    prefetch_limit: int = 5
+    prefetch_budget_chars: int = 1600
+    recency_half_life_days: float = 365.0
+    embedder: str = "auto"
+    embed_url: str | None = None
+    embed_model: str = "nomic-embed-text"
+    embed_dim: int = 768
+    embed_api_key_env: str | None = None
+    embed_protocol: str = "auto"
+    embed_dir: str | None = None
+    embed_timeout: float = 10.0
+    embed_write_timeout: float = 30.0
+    embed_write_retries: int = 2
+    embed_write_backoff: float = 0.1
+    embed_on_write: bool = True
+    conversation_embed_policy: str = "all"
+    vector_weight: float | None = None
+    allowed_themes: tuple[str, ...] | None = None
+    identity_aliases: tuple[tuple[str, str], ...] = ()
+    bench_mode: str = "bucket"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One line of the table. `low` and `high` bound numbers; `asked` keys are offered by the host's wizard."""
+
+    name: str
+    type: Type
+    help: str
+    env: str | None = None
+    choices: tuple[str, ...] = ()
+    low: float = 0
+    high: float = math.inf
+    asked: bool = False
+
+    @property
+    def default(self) -> Any:
+        """Return the default value."""
+        return getattr(DEFAULTS, self.name)
+
+
+DEFAULTS = Settings()
+KEYS: tuple[Key, ...] = (
+    Key(name="db", type="text", env="MNEMOSYNE_DB", help="database file; unset: mnemosyne.db in the default place"),
+    Key(name="data_dir", type="text", env="MNEMOSYNE_DATA_DIR", help="directory of the database file when `db` is unset"),
+    Key(name="theme", type="text", env="MNEMOSYNE_THEME", help="theme of the command line and the API"),
+    Key(
+        name="readable_themes",
+        type="list",
+        help="themes the agent may read besides its own; `*` is every ordinary theme; unset: the provider's default",
+    ),
+    Key(name="scope_default", type="text", help="scope of recall_memory when the call names none: current, all or a theme"),
+    Key(
+        name="visibility",
+        type="choice",
+        choices=VISIBILITIES,
+        help="whether new rows leave this machine; unset: synced, and local in the themes shared by contacts",
+    ),
+    Key(
+        name="durability",
+        type="choice",
+        choices=("normal", "full"),
+        help="normal survives kill -9; full survives a power cut too and writes more slowly",
+    ),
+    Key(name="busy_timeout", type="number", high=600, help="seconds a command or API call waits for the database's write lock"),
+    Key(name="reader_connections", type="whole", low=1, high=7, help="connections for reading per process and store"),
+    Key(
+        name="spool_max_bytes", type="bytes", low=1, help="size of the local queue at which new writes are refused (also 64 MiB)"
+    ),
+    Key(name="mask_secrets", type="flag", asked=True, help="replace keys, tokens and passwords before text is stored"),
+    Key(name="sync_turns", type="flag", asked=True, help="store the turns of conversations"),
+    Key(name="turn_min_chars", type="whole", help="turns with fewer characters are not stored"),
+    Key(name="bulk_sync_on_init", type="flag", help="bring MEMORY.md and USER.md in line when a session starts"),
+    Key(name="write_contexts", type="list", help="values of the host's agent_context in which the provider writes"),
+    Key(
+        name="prefetch_limit",
+        type="whole",
+        high=50,
+        asked=True,
+        help="most memories added to a prompt before each turn; 0 turns it off",
+    ),
+    Key(
+        name="prefetch_budget_chars",
+        type="whole",
+        asked=True,
+        help="most characters of memories added to a prompt before each turn",
+    ),
+    Key(
+        name="recency_half_life_days", type="number", help="days after which age halves its soft boost in ranking; 0 turns it off"
+    ),
+    Key(
+        name="embedder",
+        type="choice",
+        choices=("auto", "none", "endpoint", "directory", "packaged", "wordllama"),
+        asked=True,
+        help="what finds memories by meaning; auto: the endpoint if embed_url is set, else embed_dir, else packaged weights if installed",
+    ),
+    Key(
+        name="embed_url",
+        type="text",
+        asked=True,
+        help="base URL of an OpenAI-compatible or Ollama embedding endpoint; unset: none",
+    ),
+    Key(name="embed_model", type="text", asked=True, help="model that the endpoint is asked for"),
+    Key(name="embed_dim", type="whole", low=1, asked=True, help="length of the vectors that the endpoint's model returns"),
+    Key(
+        name="embed_api_key_env",
+        type="text",
+        asked=True,
+        help="NAME of the environment variable with the endpoint's bearer token",
+    ),
+    Key(
+        name="embed_protocol",
+        type="choice",
+        choices=("auto", "openai", "ollama"),
+        asked=True,
+        help="openai: /v1/embeddings; ollama: /api/embed; auto: the first, then the other",
+    ),
+    Key(name="embed_dir", type="text", help="directory of a local model: model2vec (static) or ONNX as fastembed lays it out"),
+    Key(
+        name="embed_timeout",
+        type="number",
+        low=0.01,
+        high=600,
+        help="most seconds for a query's vector (1.2 in prefetch, 3 in tools)",
+    ),
+    Key(name="embed_write_timeout", type="number", low=0.01, high=3600, help="most seconds for one request in the background"),
+    Key(name="embed_write_retries", type="whole", high=20, help="further attempts of one request in the background"),
+    Key(name="embed_write_backoff", type="number", high=600, help="seconds before the first further attempt; doubled each time"),
+    Key(name="embed_on_write", type="flag", help="give new rows a vector; false: they are found by words alone"),
+    Key(
+        name="conversation_embed_policy",
+        type="choice",
+        choices=("all", "substantive_only", "none"),
+        help="which turns get a vector; substantive_only: those of users, and answers of 120 characters or more",
+    ),
+    Key(
+        name="vector_weight",
+        type="number",
+        high=1,
+        help="share of meaning against words in ranking; unset: what fits the embedder",
+    ),
+    Key(name="allowed_themes", type="list", help="if set, every other identity gets the theme `default`"),
+    Key(name="identity_aliases", type="aliases", help="identity to theme, as a mapping or `raw=theme,raw2=theme`"),
+    Key(
+        name="bench_mode",
+        type="choice",
+        choices=("bucket", "reject"),
+        help="benchmark identities go to the theme _bench, or with reject to default",
+    ),
+)
