@@ -19,8 +19,8 @@ LIMIT = 1024
 """Tokens of a text that any model sees at most: the memory of a run grows with their square."""
 
 _TEXTS_PER_RUN = 16
-_TOKENS_PER_RUN = 1024
-"""Texts and tokens in one run: more are not faster on one thread, and take more memory."""
+_TOKENS_PER_RUN = 256
+"""Texts and tokens in one run, a longer text being a run of its own: more are slower on one thread, and take more memory."""
 
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 _QUIET = 3
