@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hermes_mnemosyne.store.protocol import Candidate, Filter, Reach
-from hermes_mnemosyne.store.sqlite import vector_cache, vector_math
+from hermes_mnemosyne.store.sqlite import vector_cache, vector_math, vector_search
 from hermes_mnemosyne.store.sqlite.store import SqliteStore
 from tests.conformance.world import ANALYSER, EVERYTHING, FixedKey, World
 
@@ -84,7 +84,7 @@ def test_sketches_find_the_same_rows_as_whole_vectors(
     monkeypatch.setattr(vector_cache, "WHOLE_BYTES", 0)
     sketched = opened()
     assert [sketched.nearest(MODEL, query, where, limit=10) for query in queries] == whole
-    monkeypatch.setattr(vector_cache, "CANDIDATES", 200)
+    monkeypatch.setattr(vector_search, "STEP", 100)
     agreed = [len({*one} & {*sketched.nearest(MODEL, query, where, limit=10)}) for one, query in zip(whole, queries, strict=True)]
     assert sum(agreed) >= 0.85 * sum(map(len, whole))
 
@@ -106,7 +106,7 @@ def test_the_same_rows_are_nearest_without_numpy(
 def test_sketches_choose_the_same_rows_without_numpy(
     store: SqliteStore, opened: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_cache, "CANDIDATES", 30)
+    monkeypatch.setattr(vector_search, "STEP", 30)
     monkeypatch.setattr(vector_cache, "WHOLE_BYTES", 0)
     monkeypatch.setattr(vector_cache, "FEW", 0)
     queries = some_vectors(20, 3)
@@ -196,7 +196,7 @@ def test_what_another_process_attaches_replaces_and_forgets_is_seen_at_once(stor
 def test_the_nearest_are_found_behind_many_that_are_gone(
     store: SqliteStore, opened: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_cache, "CANDIDATES", 20)
+    monkeypatch.setattr(vector_search, "STEP", 20)
     other = opened()
     query = some_vectors(1, 6)[0]
     order = ids(other.nearest(MODEL, query, HERE, limit=600))

@@ -32,7 +32,7 @@ from hermes_mnemosyne.store.sqlite.connections import Connections, Options
 from hermes_mnemosyne.store.sqlite.figures import figures
 from hermes_mnemosyne.store.sqlite.loading import load
 from hermes_mnemosyne.store.sqlite.previewing import preview
-from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
+from hermes_mnemosyne.store.sqlite.rows import TURN, entry_value, shelf_of, turn_value
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.transaction import Tools
 from hermes_mnemosyne.store.sqlite.vector_store import SqliteVectors
@@ -239,6 +239,10 @@ class SqliteStore(SqliteVectors):
         """Return which of the terms stand in the text of each row."""
         with self._connections.reading() as db:
             return search.terms_in(db, ids, terms)
+
+    def is_turn(self, number: int) -> bool:
+        """Tell whether a row number is that of a turn."""
+        return shelf_of(number) == TURN
 
     def speakers(self, reach: Reach) -> frozenset[str]:
         """Return the known speakers within reach."""

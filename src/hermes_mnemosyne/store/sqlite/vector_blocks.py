@@ -65,7 +65,11 @@ class Kernel(Protocol):
         ...
 
     def nearest(self, blocks: Sequence[Block], blob: bytes, choice: Choice, count: int) -> Found:
-        """Return the `count` chosen rows nearest to a vector, some more where they can hardly be told apart; fewer: all of them."""
+        """Return the `count` chosen rows nearest to a vector; fewer when there are no more.
+
+        Sketches give them in order of their distance, then of their row numbers. Whole vectors give them in any order, with all
+        others that can hardly be told from the farthest of them.
+        """
         ...
 
 
@@ -134,13 +138,13 @@ def _least_of(parts: list[tuple[Block, Sequence[int], list[int]]], count: int, b
         total += numbers[last]
         if total >= count:
             break
-    nearer: Found = []
-    equal: Found = []
-    for block, places, distances in parts:
-        for place, distance in zip(places, distances, strict=True):
-            if distance <= last:
-                (nearer if distance < last else equal).append((block.rows[place], block.stamps[place]))
-    return nearer + sorted(equal)[: max(0, count - len(nearer))]
+    found = [
+        (distance, block.rows[place], block.stamps[place])
+        for block, places, distances in parts
+        for place, distance in zip(places, distances, strict=True)
+        if distance <= last
+    ]
+    return [(row, stamp) for _, row, stamp in sorted(found)[:count]]
 
 
 class _Arrays:
@@ -157,9 +161,23 @@ class _Arrays:
         gone = np.fromiter(dead, dtype=np.int64)
         if len(gone):
             kept &= ~np.isin(stamps, gone)
-        return Block(rows[kept], stamps[kept], self._taken([block.codes for block in blocks], order[kept]))
+        order = order[kept]
+        # Block by block, so that no more memory is taken than the result needs.
+        places = np.full(sum(map(len, blocks)), -1)
+        places[order] = np.arange(len(order))
+        codes, start = self._empty(blocks[0], len(order)), 0
+        for block in blocks:
+            to = places[start : start + len(block)]
+            self._put(codes, to[to >= 0], block.codes, to >= 0)
+            start += len(block)
+        return Block(rows[kept], stamps[kept], codes)
 
-    def _taken(self, codes: list[Any], order: Any) -> Any:
+    def _empty(self, like: Block, count: int) -> Any:
+        """Return room for the codes of so many vectors."""
+        raise NotImplementedError
+
+    def _put(self, codes: Any, places: Any, source: Any, chosen: Any) -> None:
+        """Copy the chosen codes of a block to these places."""
         raise NotImplementedError
 
     @staticmethod
@@ -214,12 +232,12 @@ class NumpySketches(_Arrays):
         made = Block(np.asarray(rows, dtype=np.int64), np.asarray(stamps, dtype=np.int64), codes)
         return self.merged([made], ())
 
-    def _taken(self, codes: list[Any], order: Any) -> Any:
-        np = numpy()
-        taken = np.empty((len(codes[0]), len(order)), dtype=np.uint64)
-        for number in range(len(taken)):
-            taken[number] = np.concatenate([words[number] for words in codes])[order]
-        return taken
+    def _empty(self, like: Block, count: int) -> Any:
+        return numpy().empty((len(like.codes), count), dtype=like.codes.dtype)
+
+    def _put(self, codes: Any, places: Any, source: Any, chosen: Any) -> None:
+        for into, word in zip(codes, source, strict=True):
+            into[places] = word[chosen]
 
     def nearest(self, blocks: Sequence[Block], blob: bytes, choice: Choice, count: int) -> Found:
         """Return the nearest by the number of different signs, equal ones by row number."""
@@ -239,9 +257,7 @@ class NumpySketches(_Arrays):
                 numbers += np.bincount(distances, minlength=beyond + 1)[:beyond]
                 parts.append((block, piece, distances))
         last = int(np.searchsorted(np.cumsum(numbers), min(count, int(numbers.sum()))))
-        nearer = _pairs(parts, lambda distances: distances < last)
-        equal = _pairs(parts, lambda distances: distances == last)
-        return nearer + sorted(equal)[: max(0, count - len(nearer))]
+        return _pairs(parts, last)[:count]
 
 
 class NumpyVectors(_Arrays):
@@ -256,8 +272,11 @@ class NumpyVectors(_Arrays):
         made = Block(np.asarray(rows, dtype=np.int64), np.asarray(stamps, dtype=np.int64), codes)
         return self.merged([made], ())
 
-    def _taken(self, codes: list[Any], order: Any) -> Any:
-        return (codes[0] if len(codes) == 1 else numpy().concatenate(codes))[order]
+    def _empty(self, like: Block, count: int) -> Any:
+        return numpy().empty((count, like.codes.shape[1]), dtype=like.codes.dtype)
+
+    def _put(self, codes: Any, places: Any, source: Any, chosen: Any) -> None:
+        codes[places] = source[chosen]
 
     def nearest(self, blocks: Sequence[Block], blob: bytes, choice: Choice, count: int) -> Found:
         """Return the nearest by cosine in float32, with those that are as near as can be told."""
@@ -267,7 +286,8 @@ class NumpyVectors(_Arrays):
         parts = []
         for block in blocks:
             for piece in self._pieces(block, choice):
-                distances = -(block.codes[piece] @ query)
+                # Not by BLAS, whose threads would compete with the agent for a product that memory bounds anyway.
+                distances = -np.einsum("ij,j->i", block.codes[piece], query)
                 if len(forbidden):
                     self._hide(block, piece, forbidden, distances, np.inf)
                 parts.append((block, piece, distances))
@@ -276,16 +296,20 @@ class NumpyVectors(_Arrays):
         every = np.concatenate([distances for _, _, distances in parts])
         every = every[every < np.inf]
         last = np.partition(every, count - 1)[count - 1] + _ROUGH if len(every) > count else 2.0
-        return _pairs(parts, lambda distances: distances <= last)
+        return _pairs(parts, last)
 
 
-def _pairs(parts: list[tuple[Block, Any, Any]], chosen: Any) -> Found:
-    """Return rows and stamps where the distances are as wished."""
-    found: Found = []
-    for block, piece, distances in parts:
-        where = chosen(distances).nonzero()[0]
-        found += zip(block.rows[piece][where].tolist(), block.stamps[piece][where].tolist(), strict=True)
-    return found
+def _pairs(parts: list[tuple[Block, Any, Any]], last: float) -> Found:
+    """Return rows and stamps up to a distance, in order of distance and row number."""
+    np = numpy()
+    if not parts:
+        return []
+    chosen = [(block, piece, distances, (distances <= last).nonzero()[0]) for block, piece, distances in parts]
+    near = np.concatenate([distances[where] for _, _, distances, where in chosen])
+    rows = np.concatenate([block.rows[piece][where] for block, piece, _, where in chosen])
+    stamps = np.concatenate([block.stamps[piece][where] for block, piece, _, where in chosen])
+    order = np.lexsort((rows, near))
+    return list(zip(rows[order].tolist(), stamps[order].tolist(), strict=True))
 
 
 def _bit_counts(words: Any) -> Any:

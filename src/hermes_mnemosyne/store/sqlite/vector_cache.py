@@ -12,14 +12,10 @@ from hermes_mnemosyne.store.sqlite.vector_blocks import Block, Choice, Found, Ke
 from hermes_mnemosyne.store.sqlite.vector_math import numpy, numpy_if_loaded
 
 # So much memory whole vectors may take; beyond it sketches are held.
-WHOLE_BYTES = 16 * 1024 * 1024
+WHOLE_BYTES = 8 * 1024 * 1024
 # Up to this many vectors numpy is not worth the time and memory of its import.
 FEW = 2_000
-# Sketches choose at least so many rows to be looked at exactly, and so many for each row asked for.
-CANDIDATES, CANDIDATES_EACH = 800, 8
-# Whole vectors choose so many more than asked for: a few may be gone.
-_SPARE = 16
-_READ = 4096
+_READ = 512
 # New vectors stay in a block of their own up to this many, or this part of the others.
 _TAIL, _TAIL_PART = 1024, 16
 _MODELS = 2
@@ -42,12 +38,8 @@ class View:
         """The number of vectors held."""
         return sum(map(len, self.blocks))
 
-    def candidates(self, limit: int) -> int:
-        """Return how many rows are to be looked at exactly to find the `limit` nearest."""
-        return limit + _SPARE if self.kernel.whole else max(CANDIDATES, CANDIDATES_EACH * limit)
-
     def nearest(self, blob: bytes, choice: Choice, count: int) -> Found:
-        """Return about `count` of the nearest rows with their stamps; fewer only when there are no more."""
+        """Return about `count` of the nearest rows with their stamps, see `Kernel`."""
         return self.kernel.nearest(self.blocks, blob, choice, count) if self.blocks else []
 
     def with_block(self, block: Block, last: int) -> View:
@@ -106,6 +98,8 @@ def _loaded(db: sqlite3.Connection, model: int, dimension: int) -> View:
     (count,) = db.execute(statements("vectors")["count"], (model,)).fetchone()
     view = View(_kernel(count, dimension))
     blocks, last = _read(db, model, view)
+    # The pages just read are not needed again.
+    db.execute("PRAGMA shrink_memory")
     return replace(view, blocks=(view.kernel.merged(blocks, ()),) if blocks else (), last=last)
 
 

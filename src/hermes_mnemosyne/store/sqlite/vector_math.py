@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from operator import mul
 from typing import Any
@@ -58,13 +58,13 @@ def unpacked(blob: bytes) -> array[float]:
 def cosines(query: bytes, blobs: Sequence[bytes]) -> list[float]:
     """Return the cosine of each BLOB with that of a query; equal BLOBs have equal cosines, with numpy and without."""
     np = numpy_if_loaded()
-    if np is None:
+    if np is None or not blobs:
         wanted = unpacked(query).tolist()
-        scores: Iterable[float] = (sum(map(mul, wanted, unpacked(blob))) for blob in blobs)
-    else:
-        matrix = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1).astype(np.float64)
-        scores = (matrix @ np.frombuffer(query, dtype="<f4").astype(np.float64)).tolist()
-    return [round(min(1.0, max(-1.0, score)), _DIGITS) for score in scores]
+        return [round(min(1.0, max(-1.0, sum(map(mul, wanted, unpacked(blob))))), _DIGITS) for blob in blobs]
+    matrix = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
+    scores = np.einsum("ij,j->i", matrix, np.frombuffer(query, dtype="<f4"), dtype=np.float64)
+    found: list[float] = np.clip(scores.round(_DIGITS), -1.0, 1.0).tolist()
+    return found
 
 
 @cache

@@ -6,8 +6,8 @@ import heapq
 import json
 import sqlite3
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hermes_mnemosyne._errors import InvalidInput
@@ -15,61 +15,129 @@ from hermes_mnemosyne.store.protocol import Candidate, Filter
 from hermes_mnemosyne.store.sqlite.search import Scopes, excluded_ids, needs_rows, params, quoted, scopes_of
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.vector_blocks import Choice, Found
-from hermes_mnemosyne.store.sqlite.vector_cache import VectorCache
+from hermes_mnemosyne.store.sqlite.vector_cache import VectorCache, View
 from hermes_mnemosyne.store.sqlite.vector_math import cosines, packed
 
-# So many of the nearest rows are looked at one by one for conditions on the row before all rows are.
-_LOOKED = 800
-_GROWTH = 4
+# Sketches choose rows to be looked at exactly, so many at a time, until as many in a row have changed nothing.
+STEP = 300
+# So many rows one search looks at for each one asked for, and at least; on vectors that sketches tell badly it ends there.
+_MOST, _MOST_EACH = 3_000, 30
+# Whole vectors choose so many more than asked for: a few may be gone.
+_SPARE = 16
+# To look at all rows of a range for conditions costs a third, row for row, of looking at chosen ones.
+_SCAN = 3
+
+
+@dataclass
+class _Best:
+    """The best rows found so far."""
+
+    limit: int
+    scored: list[tuple[float, int]] = field(default_factory=list)
+    seen: int = 0
+    quiet: int = 0
+
+    def add(self, scored: Sequence[tuple[float, int]]) -> None:
+        """Take scores and row numbers; `quiet` counts those that came since the best ones changed."""
+        best = heapq.nsmallest(self.limit, [*self.scored, *((-score, row) for score, row in scored)])
+        self.seen += len(scored)
+        self.quiet = self.quiet + len(scored) if best == self.scored and len(best) == self.limit else 0
+        self.scored = best
+
+    def candidates(self) -> list[Candidate]:
+        """Return the rows, best first, ties by row number."""
+        return [Candidate(row, -score) for score, row in self.scored]
 
 
 def nearest(
     db: sqlite3.Connection, cache: VectorCache, key: str, vector: Sequence[float], where: Filter, limit: int
 ) -> list[Candidate]:
     """Return the rows nearest to a vector, best first, ties by row number; to be called inside a read transaction."""
-    found = db.execute(statements("vectors")["model"], (key,)).fetchone()
     blob, _ = packed(vector)
-    if found is None or limit <= 0:
+    model = _model(db, key, len(vector))
+    if model is None or limit <= 0:
         return []
-    model, dimension, _ = found
-    if dimension != len(vector):
-        raise InvalidInput(f"the vectors of model {key!r} have {dimension} dimensions, not {len(vector)}")
     scopes = scopes_of(db, where.reach)
     choice = _choice(db, scopes, where)
     if not choice.ranges or choice.allowed == []:
         return []
-    view = cache.view(db, model, dimension)
-    looks = needs_rows(where)
-    wanted = view.candidates(limit)
-    # Whole vectors give the right order whoever is gone; of sketches some may be.
-    enough = limit if view.kernel.whole else wanted - wanted // 4
-    count = max(wanted, _LOOKED) if looks else wanted
-    while True:
-        chosen = view.nearest(blob, choice, count)
-        live = _read(db, chosen, where if looks else None)
-        if not looks and len(live) < len(chosen):
-            view.dead.update(stamp for _, stamp in chosen if stamp not in live)
-        if len(live) >= enough or len(chosen) < count:
-            break
-        if looks:
-            choice, looks = _looked_through(db, choice, where), False
-        else:
-            count *= _GROWTH
-    rows = [row for row, _ in live.values()]
-    scored = zip(cosines(blob, [data for _, data in live.values()]), rows, strict=True) if live else ()
-    best = heapq.nsmallest(limit, scored, key=lambda pair: (-pair[0], pair[1]))
-    return [Candidate(row, score) for score, row in best]
+    search = _Search(db, cache.view(db, model, len(vector)), blob, limit)
+    return search.run(choice, where if needs_rows(where) else None, scopes.size(where))
 
 
-def _read(db: sqlite3.Connection, chosen: Found, where: Filter | None) -> dict[int, tuple[int, bytes]]:
-    """Return the rows and vectors of those stamps that are still there, and pass a filter; in the order of the file."""
-    sql = statements("vectors")
-    stamps = json.dumps(sorted(stamp for _, stamp in chosen))
-    if where is None:
-        found = db.execute(sql["by_stamp"], (stamps,))
-    else:
-        found = db.execute(sql["by_stamp_passing"], {**params(where), "stamps": stamps})
-    return {stamp: (row, data) for stamp, row, data in found}
+def _model(db: sqlite3.Connection, key: str, dimension: int) -> int | None:
+    found = db.execute(statements("vectors")["model"], (key,)).fetchone()
+    if found is None:
+        return None
+    if found[1] != dimension:
+        raise InvalidInput(f"the vectors of model {key!r} have {found[1]} dimensions, not {dimension}")
+    number: int = found[0]
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search in the view of a process: rows in order of a rough distance, looked at in the file."""
+
+    db: sqlite3.Connection
+    view: View
+    blob: bytes
+    limit: int
+
+    def run(self, choice: Choice, where: Filter | None, size: int) -> list[Candidate]:
+        """Return the nearest of the chosen rows, `size` at most, that pass the conditions on rows, if any."""
+        whole = self.view.kernel.whole
+        step = max(STEP, self.limit)
+        count = self.limit + _SPARE if whole else 4 * step
+        best, done = _Best(self.limit), 0
+        while True:
+            chosen = self.view.nearest(self.blob, choice, count)
+            for some in [chosen] if whole else _cut(chosen[done:], step):
+                best.add(self._scored(some, where))
+                if self._is_done(best, step):
+                    return best.candidates()
+            if len(chosen) < count:
+                return best.candidates()
+            done, count = len(chosen), 4 * count
+            if where is not None and count * _SCAN > size:
+                choice, where, done = self._looked_through(choice, where), None, 0
+            if whole or not done:
+                best = _Best(self.limit)
+
+    def _is_done(self, best: _Best, step: int) -> bool:
+        """Tell whether no row that has not been looked at can be nearer, or hardly any."""
+        if self.view.kernel.whole:
+            return len(best.scored) == self.limit
+        return best.quiet >= step or best.seen >= max(_MOST, _MOST_EACH * self.limit)
+
+    def _scored(self, chosen: Found, where: Filter | None) -> list[tuple[float, int]]:
+        """Return the cosines of those rows that are still there and pass a filter."""
+        sql = statements("vectors")
+        if where is not None:
+            asked = {**params(where), "rows": json.dumps([row for row, _ in chosen])}
+            passing = {row for (row,) in self.db.execute(sql["passing"], asked)}
+            chosen = [pair for pair in chosen if pair[0] in passing]
+        found = self.db.execute(sql["by_stamp"], (json.dumps(sorted(stamp for _, stamp in chosen)),)).fetchall()
+        if len(found) < len(chosen):
+            self.view.dead.update({stamp for _, stamp in chosen}.difference(stamp for stamp, _, _ in found))
+        return list(zip(cosines(self.blob, [data for _, _, data in found]), (row for _, row, _ in found), strict=True))
+
+    def _looked_through(self, choice: Choice, where: Filter) -> Choice:
+        """Return the choice narrowed to the rows that pass the conditions on rows, all rows looked at."""
+        sql = statements("vectors")
+        values: dict[str, Any] = params(where)
+        allowed: list[int] = []
+        for values["low"], values["high"] in choice.ranges:
+            for kind in where.kinds:
+                name = "passing_entries" if kind == "entry" else "passing_turns"
+                allowed += [row for (row,) in self.db.execute(sql[name], values)]
+        if choice.allowed is not None:
+            allowed = list(set(allowed).intersection(choice.allowed))
+        return replace(choice, allowed=sorted(allowed))
+
+
+def _cut(found: Found, step: int) -> Iterator[Found]:
+    return (found[start : start + step] for start in range(0, len(found), step))
 
 
 def _choice(db: sqlite3.Connection, scopes: Scopes, where: Filter) -> Choice:
@@ -101,28 +169,11 @@ def _within(ranges: Sequence[tuple[int, int]], rows: list[int]) -> list[int]:
     return [row for row, place in places if place >= 0 and row <= ordered[place][1]]
 
 
-def _looked_through(db: sqlite3.Connection, choice: Choice, where: Filter) -> Choice:
-    """Return the choice narrowed to the rows that pass the conditions on rows, all rows looked at."""
-    sql = statements("vectors")
-    values: dict[str, Any] = params(where)
-    allowed: list[int] = []
-    for values["low"], values["high"] in choice.ranges:
-        for kind in where.kinds:
-            name = "passing_entries" if kind == "entry" else "passing_turns"
-            allowed += [row for (row,) in db.execute(sql[name], values)]
-    if choice.allowed is not None:
-        allowed = list(set(allowed).intersection(choice.allowed))
-    return replace(choice, allowed=sorted(allowed))
-
-
 def cosines_of(db: sqlite3.Connection, key: str, vector: Sequence[float], ids: Sequence[int]) -> dict[int, float]:
     """Return the cosine of each of these rows that has a vector of the model."""
-    sql = statements("vectors")
     blob, _ = packed(vector)
-    found = db.execute(sql["model"], (key,)).fetchone()
-    if found is None:
+    model = _model(db, key, len(vector))
+    if model is None:
         return {}
-    if found[1] != len(vector):
-        raise InvalidInput(f"the vectors of model {key!r} have {found[1]} dimensions, not {len(vector)}")
-    pairs = db.execute(sql["by_row"], (found[0], json.dumps(list(ids)))).fetchall()
-    return dict(zip((row for row, _ in pairs), cosines(blob, [data for _, data in pairs]), strict=True)) if pairs else {}
+    pairs = db.execute(statements("vectors")["by_row"], (model, json.dumps(list(ids)))).fetchall()
+    return dict(zip((row for row, _ in pairs), cosines(blob, [data for _, data in pairs]), strict=True))

@@ -104,18 +104,17 @@ SELECT count(*) FROM vectors WHERE model = ?
 -- name: by_stamp
 SELECT v.stamp, v.row, v.vector FROM json_each(?) AS j CROSS JOIN vectors AS v ON v.stamp = j.value
 
--- name: by_stamp_passing
-SELECT v.stamp, v.row, v.vector FROM json_each(:stamps) AS j CROSS JOIN vectors AS v ON v.stamp = j.value
-WHERE (@passes(v.row))
+-- name: passing
+SELECT j.value FROM json_each(:rows) AS j WHERE (@passes(j.value))
 
 -- name: by_row
 SELECT v.row, v.vector FROM json_each(?2) AS j CROSS JOIN vectors AS v ON v.model = ?1 AND v.row = j.value
 
 -- name: passing_entries
-SELECT e.id FROM entries AS e WHERE e.id BETWEEN :low AND :high AND (@passes(e.id))
+SELECT entries.id FROM entries WHERE entries.id BETWEEN :low AND :high AND (@passes(entries.id))
 
 -- name: passing_turns
-SELECT t.id FROM turns AS t WHERE t.id BETWEEN :low AND :high AND (@passes(t.id))
+SELECT turns.id FROM turns WHERE turns.id BETWEEN :low AND :high AND (@passes(turns.id))
 
 -- name: hidden_entries
 SELECT id FROM entries WHERE valid_until IS NOT NULL AND valid_until <= :now
