@@ -18,7 +18,7 @@ from hermes_mnemosyne._errors import EmbeddingError, StoreError
 from hermes_mnemosyne.embed.choice import Choice, choose
 from hermes_mnemosyne.embed.fingerprint import floor_of, key_of, probe, same
 from hermes_mnemosyne.embed.protocol import Embedder, Family, Vector
-from hermes_mnemosyne.recall.meaning import Meaning
+from hermes_mnemosyne.recall.meaning import Meaning, Weights
 from hermes_mnemosyne.setting_keys import Settings
 from hermes_mnemosyne.store.protocol import Store, VectorModel
 
@@ -27,8 +27,12 @@ _MOST_ASKING = 4
 _TRUSTED_SECONDS = 1.0
 # A network is never loaded within less than this: who cannot wait so long need not begin.
 _LOADING = 0.3
-# The share of meaning against words in ranking, by measurement: docs/retrieval.md.
-_WEIGHTS: dict[Family, float] = {"static": 0.3, "transformer": 0.4, "endpoint": 0.5}
+# By measurement: docs/retrieval.md.
+_WEIGHTS: dict[Family, Weights] = {
+    "static": Weights(turn=0.2, entry=0.4, fills=True),
+    "transformer": Weights(turn=0.4, entry=0.6),
+    "endpoint": Weights(turn=0.4, entry=0.6),
+}
 
 
 @dataclass(slots=True)
@@ -196,13 +200,9 @@ class Embedding:
             if vector is None:
                 vector = embedder.embed([text], "query", timeout=wait)[0]
                 self._remember(text, vector)
-            weight = self.settings.vector_weight
-            asked.meaning = Meaning(
-                model=model.key,
-                vector=vector,
-                floor=model.floor,
-                weight=_WEIGHTS[embedder.family] if weight is None else weight,
-            )
+            share = self.settings.vector_weight
+            weights = _WEIGHTS[embedder.family] if share is None else Weights(turn=share, entry=share)
+            asked.meaning = Meaning(model=model.key, vector=vector, floor=model.floor, weights=weights)
         except (EmbeddingError, StoreError) as error:
             asked.error = str(error)
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from hermes_mnemosyne.recall.analyse import QueryGroup
 from hermes_mnemosyne.recall.boosts import Boosts, boosts_of, named_speaker, recency
-from hermes_mnemosyne.recall.fuse import Leg, fuse, merge, ranked, with_neighbours
+from hermes_mnemosyne.recall.fuse import fuse, merge, with_neighbours
 from hermes_mnemosyne.recall.gate import Evidence, Judge, passing, rarity
+from hermes_mnemosyne.recall.meaning import Meaning, Weights
 from hermes_mnemosyne.recall.overlay import admits
 from hermes_mnemosyne.recall.pack import budget_of, pack, shortened
 from hermes_mnemosyne.store.protocol import Candidate, Filter, Neighbours, Reach
@@ -27,23 +28,47 @@ HERE = Filter(reach=Reach(frozenset({"work"})), now=NOW)
 # -- fusion ----------------------------------------------------------------------------------------------------------------------
 
 
+def even(_: int) -> float:
+    """Give both legs the same weight."""
+    return 0.5
+
+
 def test_one_leg_keeps_its_order_and_its_proportions() -> None:
-    assert fuse([Leg("lexical", [Candidate(7, 8.0), Candidate(3, 4.0)])]) == {7: 1.0, 3: 0.5}
+    leg = [Candidate(7, 8.0), Candidate(3, 4.0)]
+    assert fuse(leg, [], even) == fuse([], leg, even) == {7: 1.0, 3: 0.5}
 
 
-def test_legs_are_heard_by_their_weight_whatever_their_scale() -> None:
+def test_legs_are_heard_by_their_share_for_each_row_whatever_their_scale() -> None:
     words, meaning = [Candidate(1, 30.0), Candidate(2, 15.0)], [Candidate(2, 0.9), Candidate(3, 0.45)]
-    scores = fuse([Leg("lexical", words, 2.0), Leg("vector", meaning, 1.0)])
-    assert ranked(scores) == [1, 2, 3]
-    assert scores[2] == pytest.approx(2 / 3 * 0.5 + 1 / 3)
-
-
-def test_an_empty_leg_takes_nothing_from_the_others() -> None:
-    assert fuse([Leg("lexical", [Candidate(1, 3.0)], 2.0), Leg("vector", [])]) == {1: 1.0}
+    scores = fuse(words, meaning, lambda row: 0.8 if row == 3 else 0.25)
+    assert scores == pytest.approx({1: 0.75, 2: 0.75 * 0.5 + 0.25, 3: 0.8 * 0.5})
 
 
 def test_rows_without_a_positive_score_stay_found() -> None:
-    assert set(fuse([Leg("lexical", [Candidate(1, 0.0), Candidate(2, -1.0)])])) == {1, 2}
+    assert set(fuse([Candidate(1, 0.0), Candidate(2, -1.0)], [], even)) == {1, 2}
+
+
+def meaning_of(weights: Weights) -> Meaning:
+    """Return a meaning in which only the weights count."""
+    return Meaning(model="m", vector=[1.0], floor=0.2, weights=weights)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_the_weaker_the_evidence_of_words_the_more_meaning_counts(first: float, second: float) -> None:
+    for weights in (Weights(turn=0.4, entry=0.6), Weights(turn=0.2, entry=0.4, fills=True)):
+        weak, strong = (meaning_of(weights).shares(strength) for strength in sorted((first, second)))
+        assert all(0 <= more <= 1 and more >= less for less, more in zip(strong, weak, strict=True))
+
+
+def test_strong_words_leave_meaning_its_weight_or_nothing_where_it_only_fills() -> None:
+    assert meaning_of(Weights(turn=0.4, entry=0.6)).shares(1.0) == pytest.approx((0.4, 0.6))
+    assert meaning_of(Weights(turn=0.4, entry=0.6, fills=True)).shares(1.0) == (0.0, 0.0)
+    assert all(share > 0.7 for share in meaning_of(Weights(turn=0.4, entry=0.6)).shares(0.0))
+
+
+def test_likeness_begins_at_the_floor_of_the_model() -> None:
+    meaning = meaning_of(Weights(turn=0.4, entry=0.6))
+    assert [meaning.likeness(cosine) for cosine in (-1.0, 0.2, 0.6, 1.0)] == pytest.approx([0.0, 0.0, 0.5, 1.0])
 
 
 def test_a_merge_holds_each_row_once_with_its_best_score_ties_by_number() -> None:

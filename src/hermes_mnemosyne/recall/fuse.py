@@ -1,9 +1,8 @@
-"""Fusion: the scores of several legs into one, and the share of its neighbours that a turn gets."""
+"""Fusion: the scores of both legs into one, and the share of its neighbours that a turn gets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from hermes_mnemosyne.store.protocol import Candidate, Neighbours
 
@@ -11,27 +10,26 @@ from hermes_mnemosyne.store.protocol import Candidate, Neighbours
 _LEAST = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """The candidates of one search, best first, and the weight of its opinion."""
+def relative(candidates: Sequence[Candidate]) -> dict[int, float]:
+    """Return the scores of one leg, best first, relative to its best: 0 to 1."""
+    if not candidates:
+        return {}
+    best = max(candidates[0].score, _LEAST)
+    return {candidate.id: max(candidate.score, 0.0) / best for candidate in candidates}
 
-    name: str
-    candidates: Sequence[Candidate]
-    weight: float = 1.0
 
-
-def fuse(legs: Iterable[Leg]) -> dict[int, float]:
-    """Return one score of 0 to 1 per row: the weighted mean of each leg's scores relative to that leg's best.
+def fuse(words: Sequence[Candidate], meaning: Sequence[Candidate], share: Callable[[int], float]) -> dict[int, float]:
+    """Return one score of 0 to 1 per row: the mean of both legs' relative scores, weighted by the `share` of meaning for the row.
 
     A row that a leg did not return gets nothing from it; a leg that returned nothing has no weight.
     """
-    heard = [leg for leg in legs if leg.candidates]
-    total = sum(leg.weight for leg in heard)
-    scores: dict[int, float] = {}
-    for leg in heard:
-        share = leg.weight / (total * max(leg.candidates[0].score, _LEAST))
-        for candidate in leg.candidates:
-            scores[candidate.id] = scores.get(candidate.id, 0.0) + share * max(candidate.score, 0.0)
+    lexical, vector = relative(words), relative(meaning)
+    if not lexical or not vector:
+        return lexical or vector
+    scores = {}
+    for row in lexical.keys() | vector.keys():
+        part = share(row)
+        scores[row] = (1.0 - part) * lexical.get(row, 0.0) + part * vector.get(row, 0.0)
     return scores
 
 

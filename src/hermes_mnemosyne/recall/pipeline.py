@@ -11,9 +11,9 @@ from typing import Any
 
 from hermes_mnemosyne.recall.analyse import QueryTerms, TextAnalyser
 from hermes_mnemosyne.recall.boosts import Boosts, boosts_of, named_speaker
-from hermes_mnemosyne.recall.fuse import Leg, fuse, merge, ranked, with_neighbours
+from hermes_mnemosyne.recall.fuse import fuse, merge, ranked, with_neighbours
 from hermes_mnemosyne.recall.gate import Evidence, Judge, passing
-from hermes_mnemosyne.recall.meaning import Meaning, as_leg, likenesses
+from hermes_mnemosyne.recall.meaning import JUDGED, Meaning, as_leg, likenesses
 from hermes_mnemosyne.recall.overlay import Overlay, admits, frequencies, lexical_score, selected
 from hermes_mnemosyne.recall.pack import budget_of, pack
 from hermes_mnemosyne.recall.plan import Plan, ceiling_of, counted_terms, plan_of
@@ -30,13 +30,15 @@ class RecallOptions:
     """What a recall weighs.
 
     `neighbour` is the share of a turn's score that the turns beside it get, `gate` the strength of evidence (0 to 1) that a
-    strict recall demands, `likeness` what a row needs that has no word of the query.
+    strict recall demands, `likeness` what a row needs that has no word of the query, `whole` the strength from which a row with all
+    known words of the query comes first, however alike others are.
     """
 
     boosts: Boosts = field(default_factory=Boosts)
     neighbour: float = 0.15
     gate: float = 0.34
-    likeness: float = 0.3
+    likeness: float = 0.1
+    whole: float = 0.6
 
 
 @dataclass(slots=True)
@@ -90,10 +92,11 @@ class Recaller:
         plan = plan_of(asked, counts, rows, max(_FEWEST_CANDIDATES, 2 * query.limit))
         found = _Found(*self._search(plan, where, query.limit))
         self._add_fresh(found, fresh, asked, plan, lambda search, held: lexical_score(search, held, counts, rows))
+        judge = Judge(asked.groups, counts, rows)
         if meaning is not None:
             self._add_alike(found, meaning, where)
-        self._fuse(found, where, plan.broad.limit // 2, 0.0 if meaning is None else meaning.weight)
-        judge = Judge(asked.groups, counts, rows)
+        shares = (0.0, 0.0) if meaning is None else meaning.shares(self._best_evidence(found, asked, judge))
+        self._fuse(found, where, plan.broad.limit // 2, shares)
         order = self._order(found, asked, judge, where, now, query.limit)
         if query.strict:
             order = passing(order[: query.limit], found.evidence.__getitem__, self._options.gate)
@@ -146,9 +149,18 @@ class Recaller:
         least = self._options.likeness
         found.likeness = {row: value for row, value in likeness.items() if row in lexical or value >= least}
 
-    def _fuse(self, found: _Found, where: Filter, givers: int, weight: float) -> None:
+    def _best_evidence(self, found: _Found, asked: QueryTerms, judge: Judge) -> float:
+        """Return the strength of the best evidence that words found."""
+        best = [candidate.id for candidate in found.lexical[:JUDGED]]
+        found.held |= self._store.terms_in([row for row in best if row > 0], _judged(asked))
+        return max((judge.evidence(found.held.get(row, frozenset())).strength for row in best), default=0.0)
+
+    def _fuse(self, found: _Found, where: Filter, givers: int, shares: tuple[float, float]) -> None:
         """Score the candidates of both legs; the best `givers` of them share with the turns beside them."""
-        found.scores = fuse([Leg("lexical", found.lexical, 1.0 - weight), Leg("vector", as_leg(found.likeness), weight)])
+        turn, entry = shares
+        found.scores = fuse(
+            found.lexical, as_leg(found.likeness), lambda row: turn if row > 0 and self._store.is_turn(row) else entry
+        )
         if self._options.neighbour and "turn" in where.kinds:
             stored = [row for row in ranked(found.scores)[:givers] if row > 0]
             found.scores = with_neighbours(found.scores, self._store.neighbours(stored), self._options.neighbour)
@@ -173,8 +185,15 @@ class Recaller:
         top = max((found.scores[row] for row in window), default=0.0)
         for row in window:
             # Whoever wrote all these words wanted them all: such rows come first, whatever the length of the others.
-            found.scores[row] += top if found.evidence[row].complete else 0.0
+            found.scores[row] += top if self._holds_all(found.evidence[row], with_meaning=bool(found.likeness)) else 0.0
         return sorted(window, key=lambda row: (-found.scores[row], row))
+
+    def _holds_all(self, evidence: Evidence, *, with_meaning: bool) -> bool:
+        """Tell whether a row holds every word that stands anywhere.
+
+        Of a question whose words hardly stand anywhere that says little; where there are meanings to go by, it is not enough.
+        """
+        return evidence.complete and (not with_meaning or evidence.strength >= self._options.whole)
 
     def _speaker(self, asked: QueryTerms, where: Filter) -> str | None:
         words = frozenset(asked.terms) - asked.weak

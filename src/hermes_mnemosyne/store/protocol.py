@@ -283,6 +283,10 @@ class Store(Protocol):
         """Return which of the terms stand in the text itself (not its context) of each row."""
         ...
 
+    def is_turn(self, number: int) -> bool:
+        """Tell whether a row number is that of a turn; asks no database."""
+        ...
+
     def speakers(self, reach: Reach) -> frozenset[str]:
         """Return the known speakers within reach; of very many those who have spoken most."""
         ...
