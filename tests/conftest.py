@@ -35,6 +35,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     """A new, empty home directory that the test and its child processes live in."""
     directory = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(directory))
+    # Packaged weights are installed here: a test that is about meaning says so, the others load no model.
+    monkeypatch.setenv("MNEMOSYNE_EMBEDDER", "none")
     return directory
 
 

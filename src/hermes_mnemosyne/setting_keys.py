@@ -123,6 +123,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="embedder",
         type="choice",
+        env="MNEMOSYNE_EMBEDDER",
         choices=("auto", "none", "endpoint", "directory", "packaged", "wordllama"),
         asked=True,
         help="what finds memories by meaning; auto: the endpoint if embed_url is set, else embed_dir, else packaged weights if installed",

@@ -50,7 +50,9 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(path: Path) -> Iterator[Memory]:
-    with Memory.open(path, settings=replace(resolve(environ={}).settings, busy_timeout=0.5)) as opened:
+    with Memory.open(
+        path, settings=replace(resolve(environ={}, flags={"embedder": "none"}).settings, busy_timeout=0.5)
+    ) as opened:
         for number in range(30):
             opened.remember(f"filler {number} {'word ' * (number * 13 % 90)}")
         yield opened

@@ -55,7 +55,9 @@ def handles_in(directory: Path) -> int:
 def test_many_threads_leave_few_connections(tmp_path: Path) -> None:
     path = tmp_path / "mnemosyne.db"
     # A loaded machine must not decide whether the last of so many gets its turn in time.
-    with Memory.open(path, settings=replace(resolve(environ={}).settings, busy_timeout=120.0)) as memory:
+    with Memory.open(
+        path, settings=replace(resolve(environ={}, flags={"embedder": "none"}).settings, busy_timeout=120.0)
+    ) as memory:
 
         def work(number: int) -> None:
             receipt = memory.remember(f"the secret of thread {number} is a copper kettle")

@@ -45,7 +45,9 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def memory(path: Path) -> Iterator[Memory]:
     """A memory that waits only a little for a busy file."""
-    with Memory.open(path, settings=replace(resolve(environ={}).settings, busy_timeout=0.2)) as opened:
+    with Memory.open(
+        path, settings=replace(resolve(environ={}, flags={"embedder": "none"}).settings, busy_timeout=0.2)
+    ) as opened:
         opened.remember("the kettle is copper")
         yield opened
 
@@ -317,7 +319,7 @@ def test_a_queued_text_can_be_forgotten_by_its_promised_id(memory: Memory, path:
 
 
 def test_a_full_spool_refuses_and_keeps_what_it_has(path: Path) -> None:
-    settings = replace(resolve(environ={}).settings, spool_max_bytes=3000, busy_timeout=0.2)
+    settings = replace(resolve(environ={}, flags={"embedder": "none"}).settings, spool_max_bytes=3000, busy_timeout=0.2)
     with Memory.open(path, settings=settings) as memory:
         memory.remember("first")
         kept: list[Outcome] = []
@@ -366,7 +368,9 @@ def filled(memory: Memory) -> list[str]:
 
 def test_a_full_disk_refuses_and_loses_nothing_that_was_accepted(small_disk: Path) -> None:
     path = small_disk / "mnemosyne.db"
-    with Memory.open(path, settings=replace(resolve(environ={}).settings, busy_timeout=0.2)) as memory:
+    with Memory.open(
+        path, settings=replace(resolve(environ={}, flags={"embedder": "none"}).settings, busy_timeout=0.2)
+    ) as memory:
         accepted = [memory.remember(f"before {number}").uid for number in range(20)]
         queued: list[Outcome] = []
         accepted += filled(memory)
@@ -385,7 +389,9 @@ def test_a_full_disk_refuses_and_loses_nothing_that_was_accepted(small_disk: Pat
 
 def test_a_forget_on_a_full_disk_is_done_or_said_not_to_be(small_disk: Path) -> None:
     path = small_disk / "mnemosyne.db"
-    with Memory.open(path, settings=replace(resolve(environ={}).settings, busy_timeout=0.2)) as memory:
+    with Memory.open(
+        path, settings=replace(resolve(environ={}, flags={"embedder": "none"}).settings, busy_timeout=0.2)
+    ) as memory:
         uid = memory.remember("the secret is perelandra").uid
         filled(memory)
         try:
