@@ -24,6 +24,8 @@ for _name in [name for name in os.environ if name.startswith(FOREIGN_PREFIXES) o
     del os.environ[_name]
 
 SLOW_START = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+# Packaged weights are installed here: a test that is about meaning says so, the others load no model.
+os.environ["MNEMOSYNE_EMBEDDER"] = "none"
 settings.register_profile("dev", max_examples=40, deadline=None, suppress_health_check=SLOW_START)
 settings.register_profile("ci", settings.get_profile("dev"), database=None, print_blob=True)
 settings.register_profile("full", settings.get_profile("dev"), max_examples=1000, print_blob=True)
@@ -35,8 +37,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     """A new, empty home directory that the test and its child processes live in."""
     directory = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(directory))
-    # Packaged weights are installed here: a test that is about meaning says so, the others load no model.
-    monkeypatch.setenv("MNEMOSYNE_EMBEDDER", "none")
     return directory
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import threading
 import time
 from datetime import UTC, datetime
 
+# Ids must differ, not be secret. Not the shared generator: programs that seed it alike would make the same ids.
+_RANDOM = random.Random()  # noqa: S311
+os.register_at_fork(after_in_child=_RANDOM.seed)
 _MAX_COUNTER = 0xFFFF
 # The first digit leaves room: a clock that can be counted past its width would break the order of all later stamps.
 _STAMP = re.compile(r"[0-9a-e][0-9a-f]{15}-[!-~]{1,64}")
@@ -30,8 +34,7 @@ def parse_utc(text: str) -> datetime:
 
 def uuid7() -> str:
     """Return a random UUIDv7 (RFC 9562: 48 bits of milliseconds, 74 random bits) in its canonical text form."""
-    # Ids must differ, not be secret; the generator is seeded by the system and again in a forked child.
-    value = (time.time_ns() // 1_000_000) << 80 | random.getrandbits(80)
+    value = (time.time_ns() // 1_000_000) << 80 | _RANDOM.getrandbits(80)
     value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

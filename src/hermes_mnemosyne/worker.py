@@ -24,6 +24,8 @@ class Worker:
         """Take a job that does some due work and tells whether all is done."""
         self._job = job
         self._name = name
+        # Not the shared generator, which a program may have seeded for its own ends.
+        self._random = random.Random()  # noqa: S311 - jitter, no secret
         self.failures = 0
         self.renew()
 
@@ -67,7 +69,7 @@ class Worker:
                 with self._lock:
                     self._thread = None
                     return
-            length = pause * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+            length = pause * self._random.uniform(0.5, 1.5)
             self._stop.wait(length)
             waited += length
             pause = min(pause * 2, _LONGEST_PAUSE)

@@ -137,7 +137,7 @@ def test_a_second_copy_of_the_package_shares_the_engine(tmp_path: Path) -> None:
         spec.loader.exec_module(package)
         copy = importlib.import_module("another_copy.engine")
         registry = importlib.import_module("another_copy.registry")
-        settings = importlib.import_module("another_copy.settings")
+        settings = importlib.import_module("another_copy.setting_keys")
         assert copy.Memory is not Memory
         path = tmp_path / "mnemosyne.db"
         with Memory.open(path) as ours, copy.Memory.open(path) as theirs:

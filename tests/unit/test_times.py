@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -11,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from hermes_mnemosyne._errors import InvalidInput
-from hermes_mnemosyne.clock import parse_utc
+from hermes_mnemosyne.clock import parse_utc, uuid7
 from hermes_mnemosyne.times import date_words, parse_when, read_moment
 
 VIENNA = ZoneInfo("Europe/Vienna")
@@ -159,3 +160,11 @@ def test_a_local_day_holds_its_own_hours_only_where_the_clock_changes_at_midnigh
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_ids_differ_in_programs_that_seed_the_shared_generator_alike() -> None:
+    made = []
+    for _ in range(2):
+        random.seed(7)
+        made += [uuid7()[-12:] for _ in range(50)]
+    assert len(set(made)) == 100
