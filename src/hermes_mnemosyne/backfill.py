@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermes_mnemosyne._errors import EmbeddingError
 from hermes_mnemosyne.clock import now_text, utc_text
-from hermes_mnemosyne.embed.fingerprint import same
+from hermes_mnemosyne.embed.fingerprint import PROBES, same
 from hermes_mnemosyne.embed.protocol import Embedder, Vector
 from hermes_mnemosyne.embedding import Embedding, active_model
 from hermes_mnemosyne.store.protocol import PendingText, Store, VectorCounts, VectorFailure
@@ -192,15 +192,15 @@ class Backfill:
         try:
             vectors = run.embedder.embed([row.text for row in rows], "document", timeout=run.timeout)
         except EmbeddingError as error:
-            if not error.about_text:
-                raise
-            if len(rows) == 1:
-                run.store.note_failures(run.model, [self._failure(rows[0], error)])
-                run.progress.failed += 1
+            if len(rows) > 1 and error.about_text:
+                middle = len(rows) // 2
+                self._embed(run, rows[:middle])
+                self._embed(run, rows[middle:])
                 return
-            middle = len(rows) // 2
-            self._embed(run, rows[:middle])
-            self._embed(run, rows[middle:])
+            if len(rows) > 1 or not _answers(run):
+                raise
+            run.store.note_failures(run.model, [self._failure(rows[0], error)])
+            run.progress.failed += 1
             return
         run.progress.embedded += _attach(run, rows, vectors)
         for row in rows:
@@ -214,7 +214,21 @@ class Backfill:
         return VectorFailure(id=row.id, reason=str(error), retry_at=utc_text(datetime.now(UTC) + timedelta(seconds=pause)))
 
 
+def _answers(run: _Run) -> bool:
+    """Tell whether the embedder takes a harmless text, so that it is the other text that it cannot take.
+
+    A wrong model name gets the same answer from some endpoints as a text that is too long.
+    """
+    try:
+        run.embedder.embed(PROBES[:1], "document", timeout=run.timeout)
+    except EmbeddingError:
+        return False
+    return True
+
+
 def _attach(run: _Run, rows: Sequence[PendingText], vectors: Sequence[Vector]) -> int:
     """Store the vectors of rows and return how many of them still live."""
     cut = frozenset(row.id for row in rows if run.embedder.cuts(row.text))
-    return run.store.attach_vectors(run.model, [(row.id, vector) for row, vector in zip(rows, vectors, strict=True)], cut=cut)
+    texts = {row.id: row.text for row in rows}
+    pairs = [(row.id, vector) for row, vector in zip(rows, vectors, strict=True)]
+    return run.store.attach_vectors(run.model, pairs, cut=cut, texts=texts)

@@ -18,12 +18,17 @@ def _read(name: str) -> str:
 def statements(name: str) -> dict[str, str]:
     """Return the statements of `queries/<name>.sql` by the name in their `-- name:` line.
 
-    `@passes(row)` stands for the condition in `passes.sql`, the one place where a filter is spelled, `@lacks(row)` for `lacks.sql`.
+    `@passes(row)` stands for the condition in `passes.sql`, as do the other conditions for what is spelled in one place.
     """
-    text = _read(f"{name}.sql")
-    text = re.sub(r"@(passes|lacks)\(([\w.]+)\)", lambda call: _read(f"{call[1]}.sql").replace("@row", call[2]), text)
+    text = _expanded(_read(f"{name}.sql"))
     parts = re.split(r"^-- name: *(\w+) *$", text, flags=re.MULTILINE)
     return {key: body.strip() for key, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _expanded(text: str) -> str:
+    """Put the conditions in; those with an argument stand for it as `@row`."""
+    text = re.sub(r"@(passes|lacks)\(([\w.]+)\)", lambda call: _read(f"{call[1]}.sql").replace("@row", call[2]), text)
+    return re.sub(r"@(entry_passes|turn_passes)\b", lambda call: f"({_read(f'{call[1]}.sql')})", text)
 
 
 @cache

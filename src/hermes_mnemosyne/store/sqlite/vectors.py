@@ -92,7 +92,7 @@ def _sweep_on(db: sqlite3.Connection) -> None:
     """Let the sweeps go on over rows that are done with, so that the next search for missing vectors begins behind them."""
     sql = statements("vectors")
     for number, swept in db.execute(sql["unswept"]).fetchall():
-        asked = {"model": number, "after": 0, "swept": swept, "limit": 1}
+        asked = {"model": number, "unswept": swept, "limit": 1}
         firsts = [row for name in ("missing_entries", "missing_turns") for (row,) in db.execute(sql[name], asked)]
         after = min(firsts) - 1 if firsts else _ALL_SWEPT
         if after > swept:
@@ -103,7 +103,7 @@ def pending(db: sqlite3.Connection, key: str, *, limit: int, after: int, now: st
     """Return rows without a vector of this model, by row number."""
     sql = statements("vectors")
     number, _, swept = db.execute(sql["model"], (key,)).fetchone() or (_UNKNOWN, 0, 0)
-    asked = {"model": number, "after": after, "swept": swept, "limit": limit, "now": now}
+    asked = {"model": number, "after": after, "swept": swept, "unswept": max(after, swept), "limit": limit, "now": now}
     names = ("missing", "missing_recent", "missing_entries", "missing_turns")
     found = {row for name in names for (row,) in db.execute(sql[name], asked)}
     return _texts(db, heapq.nsmallest(limit, found))

@@ -232,7 +232,6 @@ CREATE TABLE missing_vectors (
     retry_at TEXT,
     PRIMARY KEY (model, row)
 ) WITHOUT ROWID;
-CREATE INDEX missing_vectors_failed ON missing_vectors (model, retry_at) WHERE reason IS NOT NULL;
 
 -- Rows that have no vector by setting.
 CREATE TABLE vector_exclusions (

@@ -41,10 +41,10 @@ SELECT r.row FROM recent_tokens AS r WHERE r.row > :after AND r.row <= :swept AN
 ORDER BY r.row LIMIT :limit
 
 -- name: missing_entries
-SELECT e.id FROM entries AS e WHERE e.id > :after AND e.id > :swept AND (@lacks(e.id)) ORDER BY e.id LIMIT :limit
+SELECT e.id FROM entries AS e WHERE e.id > :unswept AND (@lacks(e.id)) ORDER BY e.id LIMIT :limit
 
 -- name: missing_turns
-SELECT t.id FROM turns AS t WHERE t.id > :after AND t.id > :swept AND (@lacks(t.id)) ORDER BY t.id LIMIT :limit
+SELECT t.id FROM turns AS t WHERE t.id > :unswept AND (@lacks(t.id)) ORDER BY t.id LIMIT :limit
 
 -- name: texts
 SELECT e.id, 'entry', e.content, '', '', NULL FROM json_each(?1) AS j JOIN entries AS e ON e.id = j.value
@@ -111,10 +111,10 @@ SELECT j.value FROM json_each(:rows) AS j WHERE (@passes(j.value))
 SELECT v.row, v.vector FROM json_each(?2) AS j CROSS JOIN vectors AS v ON v.model = ?1 AND v.row = j.value
 
 -- name: passing_entries
-SELECT entries.id FROM entries WHERE entries.id BETWEEN :low AND :high AND (@passes(entries.id))
+SELECT e.id FROM entries AS e WHERE e.id BETWEEN :low AND :high AND @entry_passes
 
 -- name: passing_turns
-SELECT turns.id FROM turns WHERE turns.id BETWEEN :low AND :high AND (@passes(turns.id))
+SELECT t.id FROM turns AS t JOIN sessions AS n ON n.id = t.session WHERE t.id BETWEEN :low AND :high AND @turn_passes
 
 -- name: hidden_entries
 SELECT id FROM entries WHERE valid_until IS NOT NULL AND valid_until <= :now
