@@ -82,10 +82,12 @@ class Vectors:
 
     def warm_up(self) -> None:
         """Do what a process without vectors does: recalls by words."""
+        from hermes_mnemosyne.recall.analyse import TextAnalyser
         from hermes_mnemosyne.store.protocol import Filter, LexicalQuery, Reach
 
+        analyser = TextAnalyser()
         for number in range(200):
-            query = LexicalQuery(required=tuple(self._store._analyser.entry_tokens(f"row {number}", ()).split()))  # noqa: SLF001
+            query = LexicalQuery(required=tuple(analyser.entry_tokens(str(97 * number), ()).split()))
             found = self._store.lexical(query, Filter(reach=Reach(None, None)))
             self._store.load([candidate.id for candidate in found])
 

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import lt
 from typing import Any, Protocol
 
 from hermes_mnemosyne.store.sqlite.vector_math import WORD_BITS, numpy, sketch_of
@@ -80,20 +81,27 @@ class PlainSketches:
 
     def block(self, rows: Sequence[int], stamps: Sequence[int], data: Sequence[bytes]) -> Block:
         """Return a block of sketches."""
-        return self._block(list(zip(rows, stamps, (int.from_bytes(sketch, "big") for sketch in data), strict=True)))
+        codes = [int.from_bytes(sketch, "big") for sketch in data]
+        return self._block(array("q", rows), array("q", stamps), codes)
 
     def merged(self, blocks: Sequence[Block], dead: Iterable[int]) -> Block:
         """Return one block of all."""
-        without = frozenset(dead)
-        every = [item for block in blocks for item in zip(block.rows, block.stamps, block.codes, strict=True)]
-        return self._block([item for item in every if item[1] not in without])
+        rows, stamps, codes = array("q"), array("q"), []
+        for block in blocks:
+            rows += block.rows
+            stamps += block.stamps
+            codes += block.codes
+        return self._block(rows, stamps, codes, frozenset(dead))
 
     @staticmethod
-    def _block(items: list[tuple[int, int, int]]) -> Block:
-        items.sort()
+    def _block(rows: array[int], stamps: array[int], codes: list[int], dead: frozenset[int] = frozenset()) -> Block:
+        if not dead and all(map(lt, rows, rows[1:])):
+            return Block(rows, stamps, codes)  # as rows are given their vectors in order, the usual case
+        items = sorted(item for item in zip(rows, stamps, codes, strict=True) if item[1] not in dead)
         latest = {row: (stamp, code) for row, stamp, code in items}
-        stamps = array("q", (stamp for stamp, _ in latest.values()))
-        return Block(array("q", latest), stamps, [code for _, code in latest.values()])
+        return Block(
+            array("q", latest), array("q", (stamp for stamp, _ in latest.values())), [code for _, code in latest.values()]
+        )
 
     def nearest(self, blocks: Sequence[Block], blob: bytes, choice: Choice, count: int) -> Found:
         """Return the nearest by the number of different signs, equal ones by row number."""
