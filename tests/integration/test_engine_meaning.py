@@ -1,0 +1,396 @@
+"""Memories found by meaning through a real endpoint: text first, vectors later, whatever the endpoint does meanwhile."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_mnemosyne import Memory
+from hermes_mnemosyne._errors import EmbeddingError
+from hermes_mnemosyne.embed.http import HttpEmbedder
+from hermes_mnemosyne.setting_keys import Settings
+from hermes_mnemosyne.values import RecallResult
+from tests.integration.embedding_server import EmbeddingServer, filled_with, hang, html, status, wrong_dimension
+
+MEANT = {"concise": "short", "answers": "replies", "prefers": "wants", "keep": "wants", "it": "replies"}
+MEMORY, QUESTION = "prefers concise answers", "keep it short"
+OTHERS = ("the boat lies in Bergen", "seven copper kettles", "Tuesday is the day of the market", "her cello needs a new string")
+
+Open = Callable[..., Memory]
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as running:
+        running.meanings |= MEANT
+        yield running
+
+
+@pytest.fixture
+def opened(tmp_path: Path, server: EmbeddingServer) -> Iterator[Open]:
+    """Open the same file with other settings; no worker embeds beside the test unless it says so."""
+    memories: list[Memory] = []
+
+    def make(*, worker: bool = False, **changes: Any) -> Memory:
+        given: dict[str, Any] = {
+            "embed_url": server.url, "embed_model": "words", "embed_dim": server.dimension, "embed_timeout": 20.0,
+            "embed_write_retries": 0, "embed_write_backoff": 0.0, "embedder": "auto", **changes,
+        }  # fmt: skip
+        memory = Memory.open(tmp_path / "meaning.db", settings=Settings(**given))
+        memory.engine.one_shot = not worker
+        memories.append(memory)
+        return memory
+
+    yield make
+    for memory in memories:
+        memory.close()
+
+
+def contents(result: RecallResult) -> list[str]:
+    return [hit.content for hit in result.hits]
+
+
+def filled(memory: Memory) -> str:
+    """Store the memory that the question means among others, and return its id."""
+    for text in OTHERS:
+        memory.remember(text)
+    return memory.remember(MEMORY).uid
+
+
+# -- text first, vector later ----------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_is_found_by_what_it_means(opened: Open) -> None:
+    memory = opened()
+    filled(memory)
+    memory.capture_turn("I like concise replies", session_id="s", speaker="Ada")
+    counts = memory.embed_pending()
+    assert (counts.stored, counts.pending) == (6, 0)
+    found = memory.recall(QUESTION, kinds=("entry",))
+    assert contents(found) == [MEMORY]
+    assert found.degraded == ()
+    assert contents(memory.recall(QUESTION, kinds=("turn",))) == ["I like concise replies"]
+
+
+def test_a_hit_explains_what_meaning_and_words_gave(opened: Open) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    explained = memory.recall(QUESTION, explain=True).hits[0].explain
+    assert explained is not None
+    assert set(explained["legs"]) == {"vector"}
+    assert explained["evidence"]["likeness"] > 0.5
+    assert explained["evidence"]["strength"] == 0.0
+    assert set((memory.recall("concise answers", explain=True).hits[0].explain or {})["legs"]) == {"lexical", "vector"}
+
+
+def test_writes_do_not_wait_for_an_embedder_that_hangs(opened: Open, server: EmbeddingServer) -> None:
+    server.behave(hang)
+    memory = opened(worker=True)
+    filled(memory)
+    assert server.waiting.acquire(timeout=30)  # the worker has asked, and waits
+    assert memory.remember("the lid is brass").status == "added"
+    assert contents(memory.recall("brass lid", embed_timeout=0.0)) == ["the lid is brass"]
+    assert memory.stats()["embedding"]["pending"] == 6
+    server.behave(None)
+    server.released.set()
+
+
+def test_the_worker_embeds_when_the_embedder_is_back(opened: Open, server: EmbeddingServer) -> None:
+    server.behave(status(503), times=3)
+    embedded = threading.Event()
+    memory = opened(worker=True)
+    attach = memory.engine.store.attach_vectors
+
+    def seen(*arguments: Any, **options: Any) -> int:
+        count = attach(*arguments, **options)
+        embedded.set()
+        return count
+
+    memory.engine.store.attach_vectors = seen  # type: ignore[method-assign]
+    filled(memory)
+    assert embedded.wait(60)
+    assert contents(memory.recall(QUESTION)) == [MEMORY]
+
+
+def test_a_store_is_embedded_by_the_next_process_that_has_an_embedder(opened: Open) -> None:
+    without = opened(embedder="none")
+    filled(without)
+    assert without.stats()["embedding"]["pending"] == 5
+    without.close()
+    assert opened().embed_pending().stored == 5
+
+
+def test_a_command_embeds_what_it_has_written_before_it_ends(opened: Open, server: EmbeddingServer) -> None:
+    memory = opened()
+    memory.remember(MEMORY)
+    memory.close()
+    assert MEMORY in server.texts
+    again = opened()
+    asked = len(server.requests)
+    again.recall("words alone", embed_timeout=0.0)
+    again.close()
+    assert not any(MEMORY in request.texts for request in server.requests[asked:])
+
+
+# -- embedders that fail ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [status(500), status(401), html, wrong_dimension(3), filled_with(0.0)])
+def test_recall_goes_on_by_words_and_says_so(opened: Open, server: EmbeddingServer, fault: Any) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    server.behave(fault)
+    found = memory.recall("copper kettles")
+    assert contents(found) == ["seven copper kettles"]
+    assert found.degraded == ("vector",)
+    assert memory.stats()["embedding"]["problem"]
+    server.behave(None)
+
+
+def test_a_query_does_not_wait_for_an_embedder_that_hangs(opened: Open, server: EmbeddingServer) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    server.behave(hang)
+    found = memory.recall("copper kettles", embed_timeout=0.05)
+    assert (contents(found), found.degraded) == (["seven copper kettles"], ("vector",))
+    assert "did not answer" in memory.stats()["embedding"]["problem"]
+    server.released.set()
+
+
+def test_the_same_query_is_embedded_once(opened: Open, server: EmbeddingServer) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    for _ in range(3):
+        assert contents(memory.recall(QUESTION)) == [MEMORY]
+    assert server.texts.count(QUESTION) == 1
+
+
+@pytest.mark.parametrize(("code", "state"), [(400, "unembeddable"), (422, "unembeddable"), (500, "retrying")])
+def test_one_text_that_cannot_be_embedded_does_not_keep_the_others(
+    opened: Open, server: EmbeddingServer, code: int, state: str
+) -> None:
+    server.poison, server.poison_status = "kettles", code
+    memory = opened()
+    filled(memory)
+    counts = memory.embed_pending()
+    assert counts.stored == 4
+    assert getattr(counts, state) == 1
+    assert counts.pending == (1 if state == "retrying" else 0)
+    assert contents(memory.recall("copper kettles")) == ["seven copper kettles"]
+    server.poison = None
+    assert memory.embed_pending().stored == 5
+
+
+def test_an_endpoint_that_refuses_every_text_makes_none_of_them_unembeddable(opened: Open, server: EmbeddingServer) -> None:
+    memory = opened()
+    memory.remember("first")
+    memory.embed_pending()
+    filled(memory)
+    server.behave(status(400, "there is no such model"))
+    with pytest.raises(EmbeddingError):
+        memory.embed_pending()
+    server.behave(None)
+    counts = memory.embed_pending()
+    assert (counts.stored, counts.unembeddable) == (6, 0)
+
+
+def test_vectors_of_zeros_are_not_stored(opened: Open, server: EmbeddingServer) -> None:
+    memory = opened()
+    memory.remember("first")
+    memory.embed_pending()
+    memory.remember("second")
+    server.behave(filled_with(0.0), times=1)
+    counts = memory.embed_pending()
+    assert (counts.stored, counts.unembeddable) == (1, 1)
+    assert contents(memory.recall("second", embed_timeout=0.0)) == ["second"]
+
+
+def test_the_key_of_the_endpoint_is_said_nowhere(
+    opened: Open, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("WORDS_KEY", "sk-right-and-secret")
+    server.key = "sk-other"
+    memory = opened(embed_api_key_env="WORDS_KEY")
+    filled(memory)
+    with pytest.raises(EmbeddingError) as failure:
+        memory.embed_pending()
+    said = f"{failure.value!r} {failure.value} {memory.stats()} {caplog.text} {memory.recall('kettles')}"
+    assert "sk-right-and-secret" not in said
+    server.key = "sk-right-and-secret"
+    assert memory.embed_pending().stored == 5
+
+
+# -- what is left out ------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_left_out_by_a_setting_are_counted_apart_and_can_be_taken_in(opened: Open) -> None:
+    memory = opened(embed_on_write=False)
+    filled(memory)
+    counts = memory.embed_pending()
+    assert (counts.stored, counts.pending, counts.excluded) == (0, 0, 5)
+    assert contents(memory.recall("copper kettles")) == ["seven copper kettles"]
+    memory.close()
+    again = opened()
+    again.remember("written under the other setting")
+    counts = again.embed_pending()
+    assert (counts.stored, counts.excluded) == (1, 5)
+    assert again.embed_pending(include_excluded=True).stored == 6
+
+
+@pytest.mark.parametrize(("policy", "embedded"), [("all", 4), ("substantive_only", 3), ("none", 1)])
+def test_the_policy_decides_which_turns_get_a_vector(opened: Open, policy: str, embedded: int) -> None:
+    memory = opened(conversation_embed_policy=policy)
+    memory.remember("an entry")
+    memory.capture_turn("ok", session_id="s", role="user")
+    memory.capture_turn("sure", session_id="s", role="assistant")
+    memory.capture_turn("an answer of substance " * 8, session_id="s", role="assistant")
+    counts = memory.embed_pending()
+    assert (counts.stored, counts.excluded) == (embedded, 4 - embedded)
+
+
+# -- another model ---------------------------------------------------------------------------------------------------------------
+
+
+def test_another_dimension_is_noticed_and_words_go_on(opened: Open) -> None:
+    first = opened()
+    uid = filled(first)
+    first.embed_pending()
+    first.close()
+    with EmbeddingServer(32) as other:
+        memory = opened(embed_url=other.url, embed_dim=32)
+        assert "mnemosyne reembed" in memory.stats()["embedding"]["problem"]
+        found = memory.recall("copper kettles")
+        assert (contents(found), found.degraded) == (["seven copper kettles"], ("vector",))
+        memory.update(uid, content="prefers long answers")
+        with pytest.raises(EmbeddingError, match="mnemosyne reembed"):
+            memory.embed_pending()
+        memory.forget(uid)
+        assert memory.reembed().stored == 4
+        assert memory.recall("copper kettles").degraded == ()
+        memory.close()
+
+
+def test_a_model_that_changed_under_its_name_is_noticed(opened: Open) -> None:
+    first = opened()
+    filled(first)
+    first.embed_pending()
+    first.close()
+    with EmbeddingServer() as other:
+        other.meanings |= {
+            word: f"{word}-of-another-model"
+            for word in ["the", "on", "its", "my", "in", "he", "her", "we", "for", "were", "is", "and"]
+        }
+        vectors = other.vector
+        other.vector = lambda text: vectors(text)[::-1]  # type: ignore[method-assign]
+        memory = opened(embed_url=other.url)
+        assert memory.recall(QUESTION).degraded == ("vector",)
+        assert "mnemosyne reembed" in memory.stats()["embedding"]["problem"]
+        assert memory.reembed().stored == 5
+        assert memory.recall("copper kettles").degraded == ()
+        memory.close()
+
+
+def test_the_same_model_under_another_name_and_address_is_no_change(opened: Open) -> None:
+    first = opened()
+    filled(first)
+    first.embed_pending()
+    first.close()
+    with EmbeddingServer() as other:
+        other.meanings |= MEANT
+        memory = opened(embed_url=other.url, embed_model="an-alias")
+        assert contents(memory.recall(QUESTION)) == [MEMORY]
+        assert memory.embed_pending().pending == 0
+        assert not any(text in OTHERS for text in other.texts)
+        memory.close()
+
+
+def test_until_all_is_embedded_anew_the_old_vectors_are_used(opened: Open) -> None:
+    old = opened()
+    filled(old)
+    old.embed_pending()
+    with EmbeddingServer(32) as other:
+        other.poison, other.poison_status = "kettles", 500
+        memory = opened(embed_url=other.url, embed_dim=32)
+        with pytest.raises(EmbeddingError, match="reembed"):
+            memory.reembed()
+        assert contents(old.recall(QUESTION)) == [MEMORY]
+        assert old.recall(QUESTION).degraded == ()
+        done = len(other.texts)
+        other.poison = None
+        assert memory.reembed().stored == 5
+        assert sum(text in OTHERS or text == MEMORY for text in other.texts[done:]) == 1  # the rest was kept
+        assert memory.recall("copper kettles").degraded == ()
+        memory.close()
+
+
+# -- processes and threads -------------------------------------------------------------------------------------------------------
+
+
+def test_a_forked_child_asks_for_itself(opened: Open) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    assert contents(memory.recall(QUESTION)) == [MEMORY]
+    child = os.fork()
+    if not child:
+        same = contents(memory.recall("wants short replies")) == [MEMORY]
+        os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_many_threads_ask_at_once(opened: Open) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    memory.recall(QUESTION)
+    wrong: list[Any] = []
+
+    def ask(number: int) -> None:
+        found = memory.recall(f"{QUESTION} {number % 3}")
+        if "vector" not in found.degraded and MEMORY not in contents(found):
+            wrong.append(found)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_closing_gives_the_connections_back(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[HttpEmbedder] = []
+    close = HttpEmbedder.close
+    monkeypatch.setattr(HttpEmbedder, "close", lambda self: (closed.append(self), close(self))[1])
+    memory = opened()
+    memory.recall("anything")
+    memory.close()
+    assert closed == [memory.engine.embedding.choice.embedder]
+
+
+def test_settings_that_name_no_embedder_say_what_to_do(opened: Open) -> None:
+    memory = opened(embedder="endpoint", embed_url=None)
+    memory.remember("a kettle")
+    found = memory.recall("kettle")
+    assert (contents(found), found.degraded) == (["a kettle"], ("vector",))
+    assert "embed_url" in memory.stats()["embedding"]["problem"]
+    assert memory.stats()["ok"]
+
+
+def test_the_share_of_meaning_can_be_set(opened: Open) -> None:
+    memory = opened(vector_weight=0.0)
+    filled(memory)
+    memory.embed_pending()
+    weighed = replace(memory.settings, vector_weight=1.0)
+    assert weighed != memory.settings
+    assert contents(memory.recall("concise")) == [MEMORY]
