@@ -14,7 +14,7 @@ import yaml
 
 import hermes_mnemosyne
 from hermes_mnemosyne import drafts, engine, identity, settings
-from hermes_mnemosyne.recall import analyse, pipeline, plan
+from hermes_mnemosyne.recall import analyse, gate, meaning, pipeline, plan
 from scripts.environments import ROOT
 
 DOCS = ROOT / "docs"
@@ -201,6 +201,33 @@ def test_the_weights_of_ranking_are_those_of_the_code() -> None:
     options = pipeline.RecallOptions()
     boosts = options.boosts
     assert documented == [options.neighbour, boosts.recency, boosts.importance, boosts.pinned, boosts.speaker]
+
+
+def test_the_figures_of_words_and_meaning_are_those_of_the_code() -> None:
+    page = (DOCS / "retrieval.md").read_text(encoding="utf-8")
+    options = pipeline.RecallOptions()
+    figures = [
+        f"the {meaning.DEPTH} rows whose vectors are nearest",
+        f"a likeness of {options.likeness} to be a hit",
+        f"the first {meaning.JUDGED} rows",
+        f"neighbours' share of {options.neighbour}",
+        f"their strength is at least {options.whole}",
+        f"{gate.LIKENESS_WORTH} times its likeness",
+        f"must reach {options.gate},",
+    ]
+    assert [figure for figure in figures if figure not in " ".join(page.split())] == []
+
+
+def test_the_trust_in_words_is_that_of_the_code() -> None:
+    page = " ".join((DOCS / "retrieval.md").read_text(encoding="utf-8").split())
+    network, *_ = rows("retrieval.md", "| embedder | weight for turns | weight for entries | |")
+    weights = meaning.Weights(turn=float(network[1]), entry=float(network[2]))
+    asked = meaning.Meaning(model="", vector=(), floor=0.0, weights=weights)
+    assert "strength of 0.55 on, falls evenly down to 0.3, and is never less than 0.1" in page
+    assert asked.shares(0.55) == asked.shares(1.0) == pytest.approx((weights.turn, weights.entry))
+    assert asked.shares(0.3) == asked.shares(0.0) == pytest.approx(asked.shares(0.325))
+    turn, entry = asked.shares(0.0)
+    assert f"({turn:.2f} for turns, {entry:.2f} for entries)" in page
 
 
 def test_every_public_name_and_field_is_documented() -> None:
