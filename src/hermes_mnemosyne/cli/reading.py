@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.cli.common import Commands, Exit, add_command, number_between, opened, text_of
-from hermes_mnemosyne.cli.output import Output
+from hermes_mnemosyne.cli.output import Output, one_line
 from hermes_mnemosyne.values import TARGETS, Entry, Hit, Kind, RecallQuery, RecallResult, Turn
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _KINDS: dict[str, tuple[Kind, ...]] = {"entry": ("entry",), "turn": ("turn",), "all": ("entry", "turn")}
 _MOST_HITS = 100
 _MOST_ROWS = 1_000_000
+# A model that is not loaded within this time is not waited for: the answer by words is there, and says so.
+_EMBED_WAIT = 0.15
+_LONGEST_WAIT = 600
 _NOTES = {
     "empty-query": "the query is empty: nothing was searched",
     "bounded": "the words are frequent: only the newest matches were ranked",
@@ -69,6 +72,12 @@ def _register_recall(commands: Commands) -> None:
     parser.add_argument("--expired", action="store_true", help="also what is no longer valid")
     parser.add_argument("--superseded", action="store_true", help="also what a newer memory replaced")
     parser.add_argument("--explain", action="store_true", help="say of each hit how it was found and ranked")
+    parser.add_argument(
+        "--wait",
+        type=number_between(0, _LONGEST_WAIT),
+        metavar="SECONDS",
+        help=f"wait so long for the embedding model to be loaded or to answer (default {_EMBED_WAIT}, then words alone)",
+    )
     _add_filters(parser, kind="all")
 
 
@@ -98,10 +107,6 @@ def _add_filters(parser: argparse.ArgumentParser, *, kind: str) -> None:
     parser.add_argument("--since", metavar="WHEN", help="only what happened since; a bare day is your day, a naive time is UTC")
 
 
-# A model that is not loaded within this time is not waited for: the answer by words is there, and says so.
-_EMBED_WAIT = 0.15
-
-
 def _query_text(args: argparse.Namespace) -> tuple[str, int]:
     """Return the query and the limit; `search QUERY N` is the spelling of earlier memory tools."""
     words, limit = list(args.words), int(args.limit)
@@ -128,14 +133,14 @@ def _recall(args: argparse.Namespace, out: Output) -> int:
         include_superseded=args.superseded,
         budget_chars=args.budget,
         explain=args.explain,
-        embed_timeout=_EMBED_WAIT,
+        embed_timeout=_EMBED_WAIT if args.wait is None else float(args.wait),
     )
     with opened(args, out) as memory:
         result = memory.recall(query)
         if out.json_mode:
             out.json(_result_object(result))
         else:
-            _print_result(result, out)
+            _print_result(result, out, memory.engine.embedding.problem)
     return Exit.DONE
 
 
@@ -149,7 +154,7 @@ def _result_object(result: RecallResult) -> dict[str, Any]:
     }
 
 
-def _print_result(result: RecallResult, out: Output) -> None:
+def _print_result(result: RecallResult, out: Output, problem: str) -> None:
     if out.terminal:
         for number, hit in enumerate(result.hits, 1):
             _print_hit(number, hit, out)
@@ -160,7 +165,8 @@ def _print_result(result: RecallResult, out: Output) -> None:
     for note in result.notes:
         out.line(out.style(f"note: {_NOTES.get(note, note)}", "dim"))
     for part in result.degraded:
-        out.line(out.style(f"degraded: {part} could not be used ('mnemosyne doctor' says why)", "yellow"))
+        reason = f"{one_line(problem)}; --wait gives it time" if part == "vector" else "'mnemosyne doctor' says why"
+        out.line(out.style(f"degraded: {part} could not be used ({reason})", "yellow"))
     if not out.terminal:
         for hit in result.hits:
             _print_reasons(hit, out)
@@ -254,7 +260,7 @@ def _print_row(row: Entry | Turn, out: Output) -> None:
 
 
 def _field(name: str, value: Any) -> str:
-    from hermes_mnemosyne.cli.output import json_text, one_line
+    from hermes_mnemosyne.cli.output import json_text
 
     if name == "origins":
         return one_line(", ".join(" ".join(filter(None, (origin["kind"], origin["place"]))) for origin in value))

@@ -9,13 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hermes_mnemosyne._errors import InvalidInput
+from hermes_mnemosyne._errors import EmbeddingError, InvalidInput
 from hermes_mnemosyne.cli.common import Commands, Exit, add_command, effective_settings, opened
 from hermes_mnemosyne.cli.output import Output, visible
 from hermes_mnemosyne.values import Origin
 
 if TYPE_CHECKING:
+    from hermes_mnemosyne.engine import Memory
     from hermes_mnemosyne.install import InstallReport
+    from hermes_mnemosyne.values import Hit
 
 
 def register(commands: Commands) -> None:
@@ -117,6 +119,8 @@ _SAMPLE = (
 )
 _SAID = "Mnemosyne quickstart: this text was remembered and recalled on this machine"
 _ASKED = "what did the quickstart remember on this machine?"
+_MEANT = "how long should replies be?"
+_EMBEDDED_AT_ONCE = 500
 
 
 def _quickstart(args: argparse.Namespace, out: Output) -> int:
@@ -130,7 +134,8 @@ def _quickstart(args: argparse.Namespace, out: Output) -> int:
         sample = type(memory)(memory.engine, theme=_SAMPLE_THEME, subject="", reach=Reach(frozenset({_SAMPLE_THEME}), ""))
         counts = mirrored if mirrored is not None else import_texts(sample, _SAMPLE, Source(name=_SAMPLE_THEME)).counts
         receipt = sample.remember(_SAID, origin=Origin("cli", _SAMPLE_THEME))
-        hits = [hit for hit in sample.recall(_ASKED).hits if hit.uid == receipt.uid]
+        hits = [hit for hit in sample.recall(_ASKED, embed_timeout=0.0).hits if hit.uid == receipt.uid]
+        alike, why = _found_by_meaning(sample)
         source = str(home) if mirrored is not None else "sample"
         if out.json_mode:
             out.json(
@@ -140,6 +145,7 @@ def _quickstart(args: argparse.Namespace, out: Output) -> int:
                     "imported": {"from": source, "counts": counts},
                     "remembered": {"uid": receipt.uid, "status": receipt.status},
                     "hits": [asdict(hit) for hit in hits],
+                    "by_meaning": [asdict(hit) for hit in alike],
                 }
             )
         else:
@@ -150,8 +156,28 @@ def _quickstart(args: argparse.Namespace, out: Output) -> int:
             out.line(f"remembered  {receipt.uid}  {receipt.status}")
             for hit in hits:
                 out.line(f"recalled    {hit.uid}  {visible(hit.content)}")
+            for hit in alike:
+                out.line(f"by meaning  {_MEANT} -> {visible(hit.content)}")
+            if not alike:
+                out.line(f"by meaning  nothing: {visible(why)}")
             _print_next(out, installed=home is not None)
     return Exit.DONE if hits else Exit.FAILED
+
+
+def _found_by_meaning(sample: Memory) -> tuple[list[Hit], str]:
+    """Return what a question finds that has no word in common with it, or why nothing can be found so."""
+    embedding = sample.engine.embedding
+    if not embedding.is_on:
+        return [], embedding.choice.why
+    pending = sample.engine.embedding_figures()["pending"]
+    if pending > _EMBEDDED_AT_ONCE:
+        return [], f"{pending} memories wait for their vectors: 'mnemosyne backfill' computes them"
+    try:
+        sample.remember(_SAMPLE[0])
+        sample.embed_pending()
+    except EmbeddingError as error:
+        return [], str(error)
+    return list(sample.recall(_MEANT, limit=1).hits), embedding.problem or "nothing is alike"
 
 
 def _print_next(out: Output, *, installed: bool) -> None:
