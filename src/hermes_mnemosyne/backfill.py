@@ -42,7 +42,7 @@ class _Run:
     """One run over the pending rows of a model.
 
     `until` is of time.monotonic(), `timeout` bounds each call of the embedder in seconds; `by_hand` takes rows that a setting would
-    leave out or that wait to be tried again.
+    leave out, or that wait to be tried again.
     """
 
     store: Store
@@ -155,10 +155,12 @@ class Backfill:
 
     # -- one run -----------------------------------------------------------------------------------------------------------------
 
-    def leaves_out(self, row: PendingText) -> bool:
-        """Tell whether the settings leave a row without a vector."""
-        if not self._settings.embed_on_write:
+    def leaves_out(self, row: PendingText, *, by_hand: bool = False) -> bool:
+        """Tell whether the settings leave a row without a vector; `by_hand` overrules all but what must not leave the machine."""
+        if row.local and not self._embedding.may_see_local:
             return True
+        if by_hand or not self._settings.embed_on_write:
+            return not by_hand
         policy = self._settings.conversation_embed_policy
         if row.kind == "entry" or policy == "all":
             return False
@@ -173,7 +175,7 @@ class Backfill:
             if not page:
                 return True
             after = page[-1].id
-            left_out = [] if run.by_hand else [row.id for row in page if self.leaves_out(row)]
+            left_out = [row.id for row in page if self.leaves_out(row, by_hand=run.by_hand)]
             if left_out:
                 run.progress.excluded += run.store.exclude_vectors(left_out)
             skipped = frozenset(left_out)

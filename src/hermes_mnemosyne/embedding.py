@@ -83,6 +83,12 @@ class Embedding:
         """Whether the settings ask for an embedder, there or not: what is off or absent degrades nothing."""
         return self.is_on or self.choice.problem
 
+    @property
+    def may_see_local(self) -> bool:
+        """Whether rows that must not leave this machine, and questions about them, may be given to the embedder."""
+        embedder = self.choice.embedder
+        return self.settings.embed_local_rows or (embedder is not None and not embedder.is_remote)
+
     # -- which model -------------------------------------------------------------------------------------------------------------
 
     def model(self, *, timeout: float | None = None) -> VectorModel:

@@ -208,11 +208,11 @@ class Memory:
         text, _ = storable(asked.text)
         where = filter_of(asked, self._narrowed(asked.themes))
         overlay, complete = self.engine.overlay(self.reach)
-        meaning = self._meaning(text, asked)
+        meaning, is_missing = self._meaning(text, asked)
         result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=overlay, meaning=meaning)
         self.engine.counters["recalls"] += 1
-        parts = {"vector": meaning is None and self.engine.embedding.is_wanted and bool(text.strip()), "spool": not complete}
-        return replace(result, degraded=(*result.degraded, *(name for name, is_missing in parts.items() if is_missing)))
+        degraded = [name for name, is_lacking in (("vector", is_missing), ("spool", not complete)) if is_lacking]
+        return replace(result, degraded=(*result.degraded, *degraded))
 
     def get(self, uid: str) -> Entry | Turn:
         """Return a live row by its uid or an alias of it. Raises NotFound, also for rows out of reach."""
@@ -356,12 +356,17 @@ class Memory:
 
     # -- inside ------------------------------------------------------------------------------------------------------------------
 
-    def _meaning(self, text: str, asked: RecallQuery) -> Meaning | None:
+    def _meaning(self, text: str, asked: RecallQuery) -> tuple[Meaning | None, bool]:
+        """Return a query's meaning, and whether it is missing: no embedder and no question to be asked are no lack."""
         embedding = self.engine.embedding
-        if not embedding.is_on or not text.strip() or asked.limit < 1:
-            return None
+        if not embedding.is_wanted or not text.strip() or asked.limit < 1:
+            return None, False
+        if identity.is_bucket(self.theme) and not embedding.may_see_local:
+            return None, False
         wait = min(self.settings.embed_timeout, EMBED_WAIT) if asked.embed_timeout is None else asked.embed_timeout
-        return embedding.ask(text, wait=wait)
+        # A secret in a question is masked like one in a text: it would stand in the log of an endpoint.
+        meaning = embedding.ask(self.clean(text)[0], wait=wait)
+        return meaning, meaning is None
 
     def _drained(self) -> None:
         """Let reads by id see what this machine has accepted; a store that cannot be written now is read as it is."""

@@ -45,6 +45,7 @@ class Settings:
     embed_write_retries: int = 2
     embed_write_backoff: float = 0.1
     embed_on_write: bool = True
+    embed_local_rows: bool = False
     conversation_embed_policy: str = "all"
     vector_weight: float | None = None
     allowed_themes: tuple[str, ...] | None = None
@@ -157,10 +158,21 @@ KEYS: tuple[Key, ...] = (
         high=600,
         help="most seconds for a query's vector (1.2 in prefetch, 3 in tools)",
     ),
-    Key(name="embed_write_timeout", type="number", low=0.01, high=3600, help="most seconds for one request in the background"),
+    Key(
+        name="embed_write_timeout",
+        type="number",
+        low=0.01,
+        high=3600,
+        help="most seconds for one call in the background, its attempts together",
+    ),
     Key(name="embed_write_retries", type="whole", high=20, help="further attempts of one request in the background"),
     Key(name="embed_write_backoff", type="number", high=600, help="seconds before the first further attempt; doubled each time"),
     Key(name="embed_on_write", type="flag", help="give new rows a vector; false: they are found by words alone"),
+    Key(
+        name="embed_local_rows",
+        type="flag",
+        help="send rows that stay on this machine, and questions about them, to an endpoint on another one too",
+    ),
     Key(
         name="conversation_embed_policy",
         type="choice",

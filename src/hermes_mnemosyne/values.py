@@ -94,7 +94,8 @@ class Hit:
     """One answer of a recall; `content` may be cut to the budget, then `cut` is true.
 
     `score` is the fused, boosted score (greater is better, comparable within one result only). `evidence` is the idf-weighted
-    share (0 to 1) of the query's terms that the row holds. `explain` is filled on request.
+    share (0 to 1) of the query's terms that the row holds, `similarity` the cosine of both texts' vectors (None without them).
+    `explain` is filled on request.
     """
 
     uid: str

@@ -258,6 +258,41 @@ def test_the_policy_decides_which_turns_get_a_vector(opened: Open, policy: str, 
     assert (counts.stored, counts.excluded) == (embedded, 4 - embedded)
 
 
+def test_rows_that_stay_on_this_machine_are_not_sent_to_another_one(
+    opened: Open, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HttpEmbedder, "is_remote", True)
+    memory = opened()
+    filled(memory)
+    memory.remember("a local secret about a boat", visibility="local")
+    memory.capture_turn("said in private", session_id="s", visibility="local")
+    for counts in (memory.embed_pending(), memory.embed_pending(include_excluded=True)):
+        assert (counts.stored, counts.excluded, counts.pending) == (5, 2, 0)
+    assert not any("secret" in text or "private" in text for text in server.texts)
+    assert "a local secret about a boat" in contents(memory.recall("secret boat"))
+    contact = Memory(memory.engine, theme="whatsapp-dm", subject="0" * 64, reach=memory.reach)
+    assert contact.recall("what the contact asks").degraded == ()
+    assert "what the contact asks" not in server.texts
+    memory.close()
+    assert opened(embed_local_rows=True).embed_pending(include_excluded=True).stored == 7
+
+
+def test_a_secret_in_a_question_is_not_sent(opened: Open, server: EmbeddingServer) -> None:
+    memory = opened()
+    filled(memory)
+    memory.recall("what is my password: hunter2-and-more for the boat?")
+    assert not any("hunter2" in text for text in server.texts)
+
+
+def test_a_hit_carries_how_alike_it_is(opened: Open) -> None:
+    memory = opened()
+    filled(memory)
+    assert memory.recall("copper kettles").hits[0].similarity is None
+    memory.embed_pending()
+    assert memory.recall("seven copper kettles").hits[0].similarity == pytest.approx(1.0, abs=1e-4)
+    assert 0.3 < (memory.recall(f"{QUESTION} today").hits[0].similarity or 0.0) < 0.99
+
+
 # -- another model ---------------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import logging
 import os
 import random
@@ -10,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from hermes_mnemosyne._errors import EmbeddingError
 from hermes_mnemosyne.embed.breaker import Breaker, Limits
@@ -91,6 +92,15 @@ class HttpEmbedder:
     def dimension(self) -> int:
         """The length of its vectors."""
         return self._endpoint.dimension
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the endpoint is anywhere but on this machine."""
+        host = urlsplit(self._endpoint.url).hostname or ""
+        try:
+            return not ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host != "localhost" and not host.endswith(".localhost")
 
     def embed(self, texts: Sequence[str], purpose: Purpose, *, timeout: float | None = None) -> list[Vector]:
         """Return one vector of unit length per text, in order; an empty list for no texts.

@@ -90,6 +90,7 @@ class OnnxModel:
     """An embedder that runs a transformer: milliseconds per text, a few hundred megabytes once it is loaded."""
 
     family: Family = "transformer"
+    is_remote: bool = False
 
     def __init__(self, files: OnnxFiles) -> None:
         """Take the files; they are read at the first call."""

@@ -34,6 +34,11 @@ class Embedder(Protocol):
         """What kind of model it is."""
         ...
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether texts leave this machine."""
+        ...
+
     def embed(self, texts: Sequence[str], purpose: Purpose, *, timeout: float | None = None) -> list[Vector]:
         """Return one vector of unit length per text, in order; an empty list for no texts.
 

@@ -174,6 +174,7 @@ class StaticModel:
     """An embedder that averages token vectors: tens of microseconds per text, next to no memory."""
 
     family: Family = "static"
+    is_remote: bool = False
 
     def __init__(self, files: StaticFiles) -> None:
         """Take the files; they are read at the first call."""

@@ -53,14 +53,11 @@ class Meaning:
         return meaning / (meaning + words) if meaning else 0.0
 
 
-def likenesses(store: Store, meaning: Meaning, where: Filter, others: Iterable[int]) -> dict[int, float]:
-    """Return the likeness of the nearest rows and of `others`, by row number; unlike ones are left out."""
-    cosines = {row.id: row.score for row in store.nearest(meaning.model, meaning.vector, where, limit=DEPTH)}
-    missing = [row for row in others if row not in cosines]
-    if missing:
-        cosines |= store.cosines(meaning.model, meaning.vector, missing)
-    likeness = {row: meaning.likeness(cosine) for row, cosine in cosines.items()}
-    return {row: value for row, value in likeness.items() if value > 0.0}
+def cosines(store: Store, meaning: Meaning, where: Filter, others: Iterable[int]) -> dict[int, float]:
+    """Return the cosines of the nearest rows and of `others`, by row number."""
+    found = {row.id: row.score for row in store.nearest(meaning.model, meaning.vector, where, limit=DEPTH)}
+    missing = [row for row in others if row not in found]
+    return found | store.cosines(meaning.model, meaning.vector, missing) if missing else found
 
 
 def as_leg(likeness: Mapping[int, float]) -> list[Candidate]:

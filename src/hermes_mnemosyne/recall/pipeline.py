@@ -13,7 +13,7 @@ from hermes_mnemosyne.recall.analyse import QueryTerms, TextAnalyser
 from hermes_mnemosyne.recall.boosts import Boosts, boosts_of, named_speaker
 from hermes_mnemosyne.recall.fuse import fuse, merge, ranked, with_neighbours
 from hermes_mnemosyne.recall.gate import Evidence, Judge, passing
-from hermes_mnemosyne.recall.meaning import JUDGED, Meaning, as_leg, likenesses
+from hermes_mnemosyne.recall.meaning import JUDGED, Meaning, as_leg, cosines
 from hermes_mnemosyne.recall.overlay import Overlay, admits, frequencies, lexical_score, selected
 from hermes_mnemosyne.recall.pack import budget_of, pack
 from hermes_mnemosyne.recall.plan import Plan, ceiling_of, counted_terms, plan_of
@@ -51,6 +51,7 @@ class _Found:
     lexical: list[Candidate]
     whole: frozenset[int]
     scores: dict[int, float] = field(default_factory=dict)
+    cosines: dict[int, float] = field(default_factory=dict)
     likeness: dict[int, float] = field(default_factory=dict)
     rows: dict[int, Entry | Turn] = field(default_factory=dict)
     held: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -145,9 +146,11 @@ class Recaller:
     def _add_alike(self, found: _Found, meaning: Meaning, where: Filter) -> None:
         """Note how alike the candidates are, and let rows join that are alike enough without a word of the query."""
         lexical = {candidate.id for candidate in found.lexical}
-        likeness = likenesses(self._store, meaning, where, [row for row in lexical if row > 0])
-        least = self._options.likeness
-        found.likeness = {row: value for row, value in likeness.items() if row in lexical or value >= least}
+        found.cosines = cosines(self._store, meaning, where, [row for row in lexical if row > 0])
+        for row, cosine in found.cosines.items():
+            likeness = meaning.likeness(cosine)
+            if likeness > 0.0 and (row in lexical or likeness >= self._options.likeness):
+                found.likeness[row] = likeness
 
     def _best_evidence(self, found: _Found, asked: QueryTerms, judge: Judge) -> float:
         """Return the strength of the best evidence that words found."""
@@ -211,7 +214,7 @@ class Recaller:
         evidence = found.evidence[number]
         if explain:
             shared["explain"] = _explanation(number, found)
-        return Hit(score=found.scores[number], evidence=evidence.share, **shared)
+        return Hit(score=found.scores[number], evidence=evidence.share, similarity=found.cosines.get(number), **shared)
 
 
 _ENTRY_FIELDS = ("target", "tags", "importance", "pinned", "updated_at", "valid_until", "superseded_by", "origins")

@@ -117,7 +117,7 @@ class PendingText:
     """A row whose vector for a model is missing.
 
     `text` is what is to be embedded: of a turn with its speaker and date, as it is indexed. `role` (empty for entries) and `chars`,
-    the length of the content alone, are what a setting may leave rows out by.
+    the length of the content alone, are what a setting may leave rows out by; a `local` row must not leave the machine.
     """
 
     id: int
@@ -125,6 +125,7 @@ class PendingText:
     text: str
     role: str = ""
     chars: int = 0
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,9 +111,11 @@ def pending(db: sqlite3.Connection, key: str, *, limit: int, after: int, now: st
 
 def _texts(db: sqlite3.Connection, rows: Sequence[int]) -> list[PendingText]:
     found = {}
-    for row, kind, content, role, speaker, occurred_at in db.execute(statements("vectors")["texts"], (json.dumps(list(rows)),)):
+    for row, kind, content, role, speaker, occurred_at, local in db.execute(
+        statements("vectors")["texts"], (json.dumps(list(rows)),)
+    ):
         text = spoken(content, speaker, occurred_at)
-        found[row] = PendingText(id=row, kind=kind, text=text, role=role, chars=len(content))
+        found[row] = PendingText(id=row, kind=kind, text=text, role=role, chars=len(content), local=bool(local))
     return [found[row] for row in rows if row in found]
 
 
