@@ -161,19 +161,22 @@ class Embedding:
 
     # -- queries -----------------------------------------------------------------------------------------------------------------
 
-    def ask(self, text: str, *, wait: float) -> Meaning | None:
-        """Return the meaning of a query, None when it cannot be had within `wait` seconds; `problem` then says why."""
+    def ask(self, text: str, *, wait: float) -> tuple[Meaning | None, str]:
+        """Return the meaning of a query, or None and why it cannot be had within `wait` seconds.
+
+        A text of which the model knows nothing has no meaning, and that is no problem.
+        """
         embedder = self.choice.embedder
         if embedder is None:
             self.problem = self.choice.why
-            return None
+            return None, self.problem
         if self._warm and embedder.family != "endpoint":
             asked = _Asked(threading.Event())
             self._answer(text, asked, wait)
         else:
             asked = self._ask_beside(text, embedder, wait)
         self.problem = asked.error
-        return asked.meaning
+        return asked.meaning, asked.error
 
     def _ask_beside(self, text: str, embedder: Embedder, wait: float) -> _Asked:
         """Ask in a thread of its own, so that nothing that hangs keeps the caller."""
@@ -209,7 +212,10 @@ class Embedding:
             share = self.settings.vector_weight
             weights = _WEIGHTS[embedder.family] if share is None else Weights(turn=share, entry=share)
             asked.meaning = Meaning(model=model.key, vector=vector, floor=model.floor, weights=weights)
-        except (EmbeddingError, StoreError) as error:
+        except EmbeddingError as error:
+            # A model on this machine that knows no word of a text is well; an endpoint that answers nothing of use is not.
+            asked.error = "" if error.about_text and self._embedder().family != "endpoint" else str(error)
+        except StoreError as error:
             asked.error = str(error)
 
     def _known(self, text: str) -> Vector | None:

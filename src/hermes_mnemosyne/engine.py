@@ -365,8 +365,8 @@ class Memory:
             return None, False
         wait = min(self.settings.embed_timeout, EMBED_WAIT) if asked.embed_timeout is None else asked.embed_timeout
         # A secret in a question is masked like one in a text: it would stand in the log of an endpoint.
-        meaning = embedding.ask(self.clean(text)[0], wait=wait)
-        return meaning, meaning is None
+        meaning, problem = embedding.ask(self.clean(text)[0], wait=wait)
+        return meaning, bool(problem)
 
     def _drained(self) -> None:
         """Let reads by id see what this machine has accepted; a store that cannot be written now is read as it is."""

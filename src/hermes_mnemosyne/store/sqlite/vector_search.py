@@ -18,8 +18,8 @@ from hermes_mnemosyne.store.sqlite.vector_blocks import Choice, Found
 from hermes_mnemosyne.store.sqlite.vector_cache import VectorCache, View
 from hermes_mnemosyne.store.sqlite.vector_math import cosines, packed
 
-# Sketches choose rows to be looked at exactly, so many at a time, until as many in a row have changed nothing.
-STEP = 300
+# Sketches choose rows to be looked at exactly, so many at a time, until as many in a row have changed nothing among the very best.
+STEP, _HEAD = 300, 10
 # So many rows one search looks at for each one asked for, and at least; on vectors that sketches tell badly it ends there.
 _MOST, _MOST_EACH = 3_000, 30
 # Whole vectors choose so many more than asked for: a few may be gone.
@@ -38,10 +38,11 @@ class _Best:
     quiet: int = 0
 
     def add(self, scored: Sequence[tuple[float, int]]) -> None:
-        """Take scores and row numbers; `quiet` counts those that came since the best ones changed."""
+        """Take scores and row numbers; `quiet` counts those that came since the very best changed."""
         best = heapq.nsmallest(self.limit, [*self.scored, *((-score, row) for score, row in scored)])
         self.seen += len(scored)
-        self.quiet = self.quiet + len(scored) if best == self.scored and len(best) == self.limit else 0
+        is_quiet = best[:_HEAD] == self.scored[:_HEAD] and len(best) == self.limit
+        self.quiet = self.quiet + len(scored) if is_quiet else 0
         self.scored = best
 
     def candidates(self) -> list[Candidate]:
