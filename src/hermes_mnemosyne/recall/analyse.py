@@ -22,6 +22,7 @@ from hermes_mnemosyne.recall.characters import TERMINAL_CODE
 from hermes_mnemosyne.recall.compounds import MAX_JOINED, Compound, compounds, is_simple, pairs
 from hermes_mnemosyne.recall.stemming import stem
 from hermes_mnemosyne.recall.words import STOP_WORDS
+from hermes_mnemosyne.store.spoken import spoken
 
 ANALYSER_VERSION = 1
 MAX_TEXT_TOKENS = 2_000_000
@@ -120,12 +121,7 @@ class TextAnalyser:
 
     def turn_tokens(self, content: str, speaker: str, occurred_at: str | None) -> str:
         """Return the encoded tokens of a turn: speaker, date in words (of UTC text), text."""
-        head = [speaker] if speaker else []
-        if occurred_at:
-            from hermes_mnemosyne.times import date_words  # entries need no calendar
-
-            head.append(date_words(occurred_at))
-        return self._tokens(" ".join([*head, content]))
+        return self._tokens(spoken(content, speaker, occurred_at))
 
     def _tokens(self, text: str) -> str:
         chunks = _without_codes(text).split()

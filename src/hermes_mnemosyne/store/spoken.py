@@ -1,4 +1,4 @@
-"""The text of a row as an embedder gets it."""
+"""The text of a row as the analyser and an embedder get it."""
 
 from __future__ import annotations
 
