@@ -309,9 +309,3 @@ def readable(theme: str, *, own: str, readable_themes: Iterable[str] | None = ()
         return True
     listed = {name.lower() for name in readable_themes}
     return ALL_THEMES in listed or wanted in listed
-
-
-def same_themes(theme: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return `theme` and every known theme that differs from it by case alone, as older programs may have written it."""
-    wanted = theme.lower()
-    return tuple(dict.fromkeys([wanted, *(name for name in known if name.lower() == wanted)]))

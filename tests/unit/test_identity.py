@@ -304,11 +304,3 @@ def test_new_rows_stay_local_in_buckets_unless_told_otherwise() -> None:
     assert identity.default_visibility("whatsapp-dm") == "local"
     assert identity.default_visibility("whatsapp-dm", "synced") == "synced"
     assert identity.default_visibility("hermes", "local") == "local"
-
-
-def test_themes_written_in_another_case_are_found() -> None:
-    assert identity.same_themes("marketing", ["Marketing", "ops", "marketing", "MARKETING"]) == (
-        "marketing",
-        "Marketing",
-        "MARKETING",
-    )
