@@ -5,44 +5,20 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from hermes_mnemosyne import Entry, Memory, Turn
+from tests.integration.worker_processes import lines_of, started
 
 WORKER = Path(__file__).with_name("engine_worker.py")
 
 
-@contextlib.contextmanager
-def worker(mode: str, path: Path, *arguments: object, user: int | None = None) -> Iterator[subprocess.Popen[str]]:
+def worker(
+    mode: str, path: Path, *arguments: object, user: int | None = None
+) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """A worker that waits for `begin`."""
-    command = [sys.executable, str(WORKER), mode, str(path), *map(str, arguments)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, user=user) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def begin(*processes: subprocess.Popen[str]) -> None:
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-
-
-def lines_of(process: subprocess.Popen[str], most: int | None = None) -> list[str]:
-    """Return the next lines; a line that a killed process did not finish is none."""
-    assert process.stdout is not None
-    lines: list[str] = []
-    while most is None or len(lines) < most:
-        line = process.stdout.readline()
-        if not line.endswith("\n"):
-            break
-        lines.append(line.strip())
-    return lines
+    return started(WORKER, mode, path, *arguments, user=user)
 
 
 def finished(process: subprocess.Popen[str]) -> list[str]:

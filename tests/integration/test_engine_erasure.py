@@ -16,7 +16,8 @@ from hermes_mnemosyne.settings import resolve
 from hermes_mnemosyne.store.operations import AddEntry, MirrorChange, MirrorFile
 from hermes_mnemosyne.store.sqlite import upkeep
 from hermes_mnemosyne.values import Origin
-from tests.integration.engine_processes import begin, finished, locked, worker
+from tests.integration.engine_processes import finished, locked, worker
+from tests.integration.worker_processes import begin
 
 WORD = "perelandra"
 OTHERS = ("Δελφίνι", "ポーチドエッグ")

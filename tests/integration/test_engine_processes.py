@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hermes_mnemosyne import Memory
-from tests.integration.engine_processes import begin, finished, lines_of, problems_of, rows_of, worker
+from tests.integration.engine_processes import finished, problems_of, rows_of, worker
+from tests.integration.worker_processes import begin, lines_of
 
 PROCESSES = 8
 

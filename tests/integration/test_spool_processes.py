@@ -9,7 +9,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from hermes_mnemosyne._errors import StoreFull
 from hermes_mnemosyne.spool import DrainReport, Spool
 from hermes_mnemosyne.store.operations import AddEntry, Operation, Outcome
 from tests.integration.spool_worker import Recorder, operation
+from tests.integration.worker_processes import begin, lines_of, started
 
 WORKER = Path(__file__).with_name("spool_worker.py")
 PLENTY = 1_000_000
@@ -36,32 +36,9 @@ def record(tmp_path: Path) -> Path:
     return tmp_path / "record.db"
 
 
-@contextlib.contextmanager
-def worker(mode: str, path: Path, argument: str | Path, count: int) -> Iterator[subprocess.Popen[str]]:
+def worker(mode: str, path: Path, argument: str | Path, count: int) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """A worker process that waits for a line on its input before it begins."""
-    command = [sys.executable, str(WORKER), mode, str(path), str(argument), str(count)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def begin(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-
-
-def read_lines(process: subprocess.Popen[str], most: int | None = None) -> list[str]:
-    assert process.stdout is not None
-    lines: list[str] = []
-    while most is None or len(lines) < most:
-        line = process.stdout.readline()
-        if not line.endswith("\n"):
-            break
-        lines.append(line.strip())
-    return lines
+    return started(WORKER, mode, path, argument, count)
 
 
 def recorded(record: Path) -> list[str]:
@@ -97,9 +74,9 @@ def test_eight_processes_append_while_one_drains_and_each_operation_arrives_once
         for process in (drainer, *appenders):
             begin(process)
         # Its output must be taken, or it stands still.
-        reader = threading.Thread(target=read_lines, args=(drainer,))
+        reader = threading.Thread(target=lines_of, args=(drainer,))
         reader.start()
-        acknowledged = [line for process in appenders for line in read_lines(process)]
+        acknowledged = [line for process in appenders for line in lines_of(process)]
         assert [process.wait() for process in appenders] == [0] * 8
         drainer.kill()
         reader.join()
@@ -114,17 +91,17 @@ def kill_an_appender(path: Path, name: str, after: int) -> list[str]:
     """Return what a process had acknowledged when it was killed in the midst of appending."""
     with worker("append", path, name, PLENTY) as process:
         begin(process)
-        lines = read_lines(process, after)
+        lines = lines_of(process, after)
         process.send_signal(signal.SIGKILL)
-        return lines + read_lines(process)
+        return lines + lines_of(process)
 
 
 def kill_a_drainer(path: Path, record: Path, after: int) -> None:
     with worker("drain", path, record, 1) as process:
         begin(process)
-        read_lines(process, after)
+        lines_of(process, after)
         process.send_signal(signal.SIGKILL)
-        read_lines(process)
+        lines_of(process)
 
 
 def killings(path: Path, record: Path, count: int, seed: int) -> None:
@@ -157,10 +134,10 @@ def test_what_was_acknowledged_survives_hundreds_of_kills(path: Path, record: Pa
 def test_a_killed_drainer_leaves_no_lock_behind(path: Path, record: Path) -> None:
     with worker("append", path, "one", 20) as process:
         begin(process)
-        assert len(read_lines(process)) == 20
+        assert len(lines_of(process)) == 20
     with worker("drain", path, record, 1) as drainer:
         begin(drainer)
-        assert read_lines(drainer, 1) == ["before"]
+        assert lines_of(drainer, 1) == ["before"]
         os.kill(drainer.pid, signal.SIGSTOP)
         spool = Spool(path, max_bytes=100_000_000)
         assert spool.drain(lambda _: []).skipped_locked
@@ -177,7 +154,7 @@ def test_several_processes_that_meet_a_damaged_file_set_it_aside_once_and_lose_n
         appenders = [stack.enter_context(worker("append", path, f"process{number}", 20)) for number in range(4)]
         for process in appenders:
             begin(process)
-        acknowledged = [line for process in appenders for line in read_lines(process)]
+        acknowledged = [line for process in appenders for line in lines_of(process)]
     assert len(acknowledged) == 80
     spool = Spool(path, max_bytes=100_000_000)
     assert len(spool.status()["damaged"]) == 1

@@ -1,0 +1,40 @@
+"""Worker processes that begin on a line of input, and the lines they print."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def started(script: Path, *arguments: object, user: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A process of `script` that waits for `begin`; it is killed in the end."""
+    command = [sys.executable, str(script), *map(str, arguments)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, user=user) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def begin(*processes: subprocess.Popen[str]) -> None:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+
+def lines_of(process: subprocess.Popen[str], most: int | None = None) -> list[str]:
+    """Return the next lines; a line that a killed process did not finish is none."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    while most is None or len(lines) < most:
+        line = process.stdout.readline()
+        if not line.endswith("\n"):
+            break
+        lines.append(line.strip())
+    return lines
