@@ -131,6 +131,13 @@ def content_hash(text: str) -> str:
     return hashlib.sha256(canonical(text).encode()).hexdigest()
 
 
+def holds(text: str, part: str) -> bool:
+    """Tell whether a text holds another one literally; a character is the same whether its accents are composed (NFC) or not."""
+    if text.isascii() and part.isascii():
+        return part in text
+    return unicodedata.normalize("NFC", part) in unicodedata.normalize("NFC", text)
+
+
 # -- for prompts -----------------------------------------------------------------------------------------------------------------
 
 # Format characters that show nothing. They hide a tag from a comparison but not from a model, so prompts do without them.

@@ -129,8 +129,9 @@ class RecallQuery:
 
     `themes` narrows the reach of the engine (None: all of it). `since` and `until` bound the event time (`occurred_at`, else
     the write time), `written_since` and `written_until` the write time; a bare date is the user's local day, a naive date-time
-    is UTC; upper bounds given as a day include it. `contains` keeps rows that hold this text literally. `budget_chars` and
-    `budget_tokens` (four characters each) bound the sum of the contents returned. `strict` applies the gate of prefetch.
+    is UTC; upper bounds given as a day include it. `contains` keeps rows that hold this text literally, however accents are
+    composed in either. `budget_chars` and `budget_tokens` (four characters each) bound the sum of the contents returned. `strict`
+    applies the gate of prefetch.
     `embed_timeout` is how many seconds the query's vector may take (None: 3, or the setting if it is less).
     """
 

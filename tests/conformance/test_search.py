@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,32 @@ FILTER = st.builds(
     now=MOMENT,
     include_superseded=st.booleans(),
 )
+
+
+LETTERS = st.text(st.sampled_from("aeK\u212a;\u037e\u00e9\u0301\u0323\u1ec7\uac01\u1100\u1161\u11a8\u6771 "), max_size=6)
+
+
+@given(texts=st.lists(LETTERS.filter(str.strip), min_size=1, max_size=6), part=LETTERS.filter(bool))
+def test_contains_is_literal_however_accents_are_composed(new_world: Callable[..., World], texts: list[str], part: str) -> None:
+    world = new_world()
+    for text in texts:
+        world.add(text)
+        world.say(turn(text))
+    for form in ("NFC", "NFD"):
+        where = Filter(reach=EVERYTHING, contains=unicodedata.normalize(form, part))
+        found = {row.uid for row in world.store.select(where, limit=None)}
+        composed = unicodedata.normalize("NFC", part)
+        assert found == {row.uid for row in world.rows() if composed in unicodedata.normalize("NFC", row.content)}
+        assert found == {row.uid for row in world.rows() if _admitted(where, row)}
+
+
+def test_a_decomposed_text_is_stored_as_it_is_and_found_by_its_composed_form(world: World) -> None:
+    world.add("the cafe\u0301 by the apple tree")
+    world.add("the cafe by the apple tree")
+    found = world.store.lexical(any_of("apple"), Filter(reach=EVERYTHING, contains="caf\u00e9 by"))
+    assert [row.content for row in world.store.load([candidate.id for candidate in found]).values()] == [
+        "the cafe\u0301 by the apple tree"
+    ]
 
 
 def write(world: World, number: int, row: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hermes_mnemosyne.store.protocol import Filter, LexicalQuery
+from hermes_mnemosyne.text import holds
 from hermes_mnemosyne.values import Entry, Turn
 
 # The usual parameters of BM25; a row is taken to be of average length, since the store's average is not known here.
@@ -34,7 +35,7 @@ def admits(where: Filter, row: Entry | Turn) -> bool:
         return False
     if where.session_id is not None and row.session_id != where.session_id:
         return False
-    if where.contains is not None and where.contains not in row.content:
+    if where.contains is not None and not holds(row.content, where.contains):
         return False
     event = row.occurred_at or row.created_at
     if not _within(event, where.since, where.until) or not _within(row.created_at, where.written_since, where.written_until):

@@ -69,7 +69,7 @@ class Filter:
     """Conditions on rows; all of them hold inside every search leg. Times are fixed-width UTC, upper bounds exclusive.
 
     `now` hides entries whose `valid_until` is not later (None shows all). `exclude` are uids, `except_session` drops the turns of
-    one session.
+    one session, `contains` is looked for as `text.holds` does.
     """
 
     reach: Reach

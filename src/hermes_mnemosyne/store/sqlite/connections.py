@@ -14,6 +14,7 @@ from typing import Any
 from hermes_mnemosyne import forks
 from hermes_mnemosyne._errors import StoreBusy, StoreError
 from hermes_mnemosyne.store.sqlite.errors import translated
+from hermes_mnemosyne.text import holds
 
 APPLICATION_ID = 0x4D6E656D  # "Mnem"
 _FORK_WAIT = 5.0
@@ -63,6 +64,7 @@ class Connections:
         db = sqlite3.connect(
             self.path, timeout=5.0, isolation_level=None, check_same_thread=False, cached_statements=256, factory=Connection
         )
+        db.create_function("holds", 2, holds, deterministic=True)
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA secure_delete = ON")
         db.execute("PRAGMA temp_store = MEMORY")
