@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hermes_mnemosyne import paths
 from hermes_mnemosyne._errors import ConfigError, MnemosyneError
-from hermes_mnemosyne.store.operations import Operation
+from hermes_mnemosyne.store.operations import SCRATCH_THEME, Operation
 from hermes_mnemosyne.store.protocol import Reach
 from hermes_mnemosyne.values import Origin
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hermes_mnemosyne.settings import Effective
 
 Status = Literal["ok", "warn", "off", "fail"]
-SCRATCH_THEME = "_doctor"
 _FINISH_SECONDS = 5.0
 
 
@@ -58,7 +57,7 @@ class Report:
 def examine(memory: Memory, *, effective: Effective | None = None, home: Path | None = None) -> Report:
     """Check everything about a memory, the settings it was opened with, and the Hermes home (None: there is none).
 
-    Writes and erases one row in the theme `_doctor`. Raises nothing that a check can report.
+    Writes one row in the theme `_doctor` and erases it with every trace. Raises nothing that a check can report.
     """
     checks = [*_guarded("store", lambda: _store(memory))]
     if all(check.status != "fail" for check in checks):
@@ -126,7 +125,7 @@ def _round_trip(memory: Memory) -> Iterator[Check]:
     left = scratch.recall(word).hits
     if not found:
         yield Check("round trip", "fail", "a row that was just stored is not found by its own word", "mnemosyne reindex")
-    elif left or memory.engine.store.state(receipt.uid, scratch.reach) != "forgotten":
+    elif left or memory.engine.store.state(receipt.uid, scratch.reach) != "unknown":
         yield Check("round trip", "fail", "a row that was just forgotten is still there", "mnemosyne reindex, then report this")
     else:
         yield Check("round trip", "ok", "a row was stored, recalled and forgotten")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermes_mnemosyne.clock import uuid7
-from hermes_mnemosyne.store.operations import AddEntry, EditEntry, Forget, MarkInjected
+from hermes_mnemosyne.store.operations import SCRATCH_THEME, AddEntry, EditEntry, Forget, MarkInjected
 from tests.conformance.world import EVERYTHING, NoKey, World, turn
 
 WORD = "perelandra"
@@ -61,6 +61,28 @@ def prepare(world: World, case: str) -> str:
 
 
 CASES = ["live", "edited", "retired", "merged", "alias", "superseding", "superseded", "turn", "retired turn"]
+
+
+@pytest.mark.parametrize("case", ["live", "edited", "retired", "turn"])
+def test_a_trial_row_is_forgotten_without_a_trace(world: World, case: str) -> None:
+    world.add("something else")
+    before = world.exported()
+    head = {"theme": SCRATCH_THEME, "visibility": "local"}
+    uid = world.say("a trial", **head).uids[0] if case == "turn" else world.add("a trial", **head)
+    if case == "edited":
+        world.edit(uid, content="another trial")
+    elif case == "retired":
+        world.retire(uid)
+    assert world.forget(uid).status == "forgotten"
+    assert (world.state(uid), world.actions(uid)) == ("unknown", [])
+    assert world.exported() == before
+    assert world.forget(uid).status == "unknown"
+
+
+def test_a_row_that_replicas_know_leaves_a_tombstone_in_the_theme_of_trials_too(world: World) -> None:
+    uid = world.add("no trial", theme=SCRATCH_THEME)
+    world.forget(uid)
+    assert world.state(uid) == "forgotten"
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +61,29 @@ def test_doctor_stores_recalls_forgets_and_leaves_nothing(store: Store) -> None:
     assert statuses["vectors"] == "off"
     assert store("list", "--json").json == before
     assert "everything that must work works" in store("doctor").out
+
+
+def rows_by_table(path: Path) -> dict[str, int]:
+    tables = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type <> 'shadow'"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        names = [name for (name,) in db.execute(tables)]
+        return {name: db.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}  # noqa: S608
+
+
+# The number of the trial theme and the counters of erasure are made once, and stay.
+ONCE = {"scopes", "meta"}
+
+
+def test_ten_runs_of_doctor_leave_the_rows_of_the_file_as_before(store: Store) -> None:
+    states = [rows_by_table(store.path)]
+    for _ in range(10):
+        with Memory.open(store.path) as memory:
+            assert examine(memory).ok
+        states.append(rows_by_table(store.path))
+    assert {name: count for name, count in states[-1].items() if name not in ONCE} == {
+        name: count for name, count in states[0].items() if name not in ONCE
+    }
+    assert states[-1] == states[1]
 
 
 def test_doctor_says_what_is_open_to_others(store: Store) -> None:

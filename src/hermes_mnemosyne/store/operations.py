@@ -66,9 +66,13 @@ class Retire(Operation):
     uid: str
 
 
+SCRATCH_THEME = "_doctor"
+"""The theme of trial rows. A local row of it that is forgotten leaves no tombstone: nobody wrote it, no replica knows it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget(Operation):
-    """Erase a row and every copy of its text; only a tombstone without text stays."""
+    """Erase a row and every copy of its text; only a tombstone without text stays, and of a trial row not even that."""
 
     uid: str
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
+from hermes_mnemosyne.store.operations import SCRATCH_THEME, Forget, Operation, Outcome
 from hermes_mnemosyne.store.sqlite.entries import own, own_grave, release_superseded
 from hermes_mnemosyne.store.sqlite.transaction import Transaction
 from hermes_mnemosyne.store.sqlite.turns import Session, capture_mac
@@ -48,9 +48,13 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
         macs = _entry_macs(tx, theme, subject, digests)
     else:
         macs = _turn_macs(tx, (theme, subject), capture, digests)
+    trial = theme == SCRATCH_THEME and visibility == "local"
     for name in sorted(names):
         tx.db.execute(tx.sql["delete_history"], (name,))
         tx.db.execute(tx.sql["delete_injected"], (name,))
+        if trial:
+            tx.db.execute(tx.sql["delete_tombstone"], (name,))
+            continue
         tx.db.execute(
             tx.sql["save_tombstone"],
             (name, scope, kind, "forgotten", visibility, op.at, clock, tx.next_seq(), None, None, None, None),
