@@ -81,6 +81,12 @@ def test_neighbours_share_and_may_be_rows_that_no_leg_returned() -> None:
     assert raised == pytest.approx({4: 0.2, 5: 1.1, 6: 0.7})
 
 
+def test_a_question_gives_more_to_the_turn_after_it_than_to_the_one_before() -> None:
+    beside = {5: Neighbours(4, 6), 8: Neighbours(7, 9)}
+    raised = with_neighbours({5: 1.0, 8: 1.0}, beside, 0.1, asking={5}, answer=0.5)
+    assert raised == pytest.approx({4: 0.1, 5: 1.0, 6: 0.5, 7: 0.1, 8: 1.0, 9: 0.1})
+
+
 # -- boosts ----------------------------------------------------------------------------------------------------------------------
 
 

@@ -228,6 +228,13 @@ def test_the_turns_beside_a_hit_follow_it_unless_a_filter_keeps_them_out() -> No
     assert contents(ask(store, "kettle", dataclasses.replace(HERE, contains="kettle"))) == ["The kettle."]
 
 
+def test_the_answer_follows_its_question_before_the_turn_that_led_to_it() -> None:
+    rows = [turn("good morning"), turn("which port has the staging database?"), turn("5433 since Monday"), turn("thanks")]
+    assert contents(ask(FakeStore(rows), "staging database port")) == [rows[1].content, rows[2].content, rows[0].content]
+    told = [dataclasses.replace(row, content=row.content.replace("?", ".")) for row in rows]
+    assert contents(ask(FakeStore(told), "staging database port")) == [told[1].content, told[0].content, told[2].content]
+
+
 def test_the_one_speaker_named_is_raised_and_nobody_is_shut_out() -> None:
     rows = [turn("bought a red hat", speaker="Bert"), entry("x"), turn("bought a red hat", uid="2", speaker="Anna")]
     anna = ask(FakeStore(rows), "what hat did Anna buy", explain=True, options=RecallOptions(neighbour=0))

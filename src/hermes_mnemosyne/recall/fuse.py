@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hermes_mnemosyne.store.protocol import Candidate, Neighbours
 
@@ -41,14 +41,25 @@ def merge(*searches: Sequence[Candidate]) -> list[Candidate]:
     return [Candidate(row, score) for row, score in sorted(best.items(), key=lambda found: (-found[1], found[0]))]
 
 
-def with_neighbours(scores: Mapping[int, float], beside: Mapping[int, Neighbours], bonus: float) -> dict[int, float]:
-    """Return the scores with `bonus` times each turn's score added to the turns beside it, also to those without a score."""
+def with_neighbours(
+    scores: Mapping[int, float],
+    beside: Mapping[int, Neighbours],
+    bonus: float,
+    *,
+    asking: Collection[int] = (),
+    answer: float = 0.0,
+) -> dict[int, float]:
+    """Return the scores with `bonus` times each turn's score added to the turns beside it, also to those without a score.
+
+    After a turn that is `asking` the next one gets `answer` times its score instead.
+    """
     raised = dict(scores)
     for row, neighbours in beside.items():
-        gift = bonus * scores.get(row, 0.0)
-        for other in (neighbours.previous, neighbours.next):
-            if other is not None and gift > 0:
-                raised[other] = raised.get(other, 0.0) + gift
+        score = scores.get(row, 0.0)
+        shares = ((neighbours.previous, bonus), (neighbours.next, answer if row in asking else bonus))
+        for other, share in shares:
+            if other is not None and score * share > 0.0:
+                raised[other] = raised.get(other, 0.0) + score * share
     return raised
 
 

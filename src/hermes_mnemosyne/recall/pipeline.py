@@ -17,6 +17,7 @@ from hermes_mnemosyne.recall.meaning import JUDGED, Meaning, as_leg, cosines
 from hermes_mnemosyne.recall.overlay import Overlay, admits, frequencies, lexical_score, selected
 from hermes_mnemosyne.recall.pack import budget_of, pack
 from hermes_mnemosyne.recall.plan import Plan, ceiling_of, counted_terms, plan_of
+from hermes_mnemosyne.recall.questions import asks
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Store
 from hermes_mnemosyne.values import Entry, Hit, RecallQuery, RecallResult, Turn
 
@@ -29,13 +30,14 @@ _Score = Callable[[LexicalQuery, Mapping[str, int]], float]
 class RecallOptions:
     """What a recall weighs.
 
-    `neighbour` is the share of a turn's score that the turns beside it get, `gate` the strength of evidence (0 to 1) that a
-    strict recall demands, `likeness` what a row needs that has no word of the query, `whole` the strength from which a row with all
-    known words of the query comes first, however alike others are.
+    `neighbour` is the share of a turn's score that the turns beside it get (0: none get any), `answer` the one that the turn after a
+    question gets instead, `gate` the strength of evidence (0 to 1) that a strict recall demands, `likeness` what a row needs that has
+    no word of the query, `whole` the strength from which a row with all known words of the query comes first, however alike others are.
     """
 
     boosts: Boosts = field(default_factory=Boosts)
     neighbour: float = 0.15
+    answer: float = 0.4
     gate: float = 0.34
     likeness: float = 0.1
     whole: float = 0.6
@@ -97,7 +99,7 @@ class Recaller:
         if meaning is not None:
             self._add_alike(found, meaning, where)
         shares = (0.0, 0.0) if meaning is None else meaning.shares(self._best_evidence(found, asked, judge))
-        self._fuse(found, where, plan.broad.limit // 2, shares)
+        self._fuse(found, where, plan.broad.limit // 2, shares, query.limit)
         order = self._order(found, asked, judge, where, now, query.limit)
         if query.strict:
             order = passing(order[: query.limit], found.evidence.__getitem__, self._options.gate)
@@ -158,15 +160,22 @@ class Recaller:
         found.held |= self._store.terms_in([row for row in best if row > 0], _judged(asked))
         return max((judge.evidence(found.held.get(row, frozenset())).strength for row in best), default=0.0)
 
-    def _fuse(self, found: _Found, where: Filter, givers: int, shares: tuple[float, float]) -> None:
+    def _fuse(self, found: _Found, where: Filter, givers: int, shares: tuple[float, float], limit: int) -> None:
         """Score the candidates of both legs; the best `givers` of them share with the turns beside them."""
         turn, entry = shares
         found.scores = fuse(
             found.lexical, as_leg(found.likeness), lambda row: turn if row > 0 and self._store.is_turn(row) else entry
         )
-        if self._options.neighbour and "turn" in where.kinds:
-            stored = [row for row in ranked(found.scores)[:givers] if row > 0]
-            found.scores = with_neighbours(found.scores, self._store.neighbours(stored), self._options.neighbour)
+        if not self._options.neighbour or "turn" not in where.kinds:
+            return
+        giving = [row for row in ranked(found.scores)[:givers] if row > 0]
+        beside = self._store.neighbours(giving)
+        # The best are loaded sooner or later; to load the others for the little that they give is not worth it.
+        best = [row for row in giving[: _window(limit)] if row in beside and beside[row].next is not None]
+        if best:
+            found.rows |= self._store.load(best)
+        asking = {row for row in best if row in found.rows and asks(found.rows[row].content)}
+        found.scores = with_neighbours(found.scores, beside, self._options.neighbour, asking=asking, answer=self._options.answer)
 
     # -- in which order ----------------------------------------------------------------------------------------------------------
 
@@ -174,8 +183,7 @@ class Recaller:
         """Load the best rows, boost them and return them best first."""
         best = ranked(found.scores)
         window = list(dict.fromkeys([*best[: _window(limit)], *itertools.islice(filter(found.whole.__contains__, best), limit)]))
-        stored = [row for row in window if row > 0]
-        found.rows |= self._store.load(stored)
+        found.rows |= self._store.load([row for row in window if row > 0 and row not in found.rows])
         matched = {candidate.id for candidate in found.lexical}.union(found.likeness)
         window = [row for row in window if row in found.rows and (row in matched or admits(where, found.rows[row]))]
         found.held |= self._store.terms_in([row for row in window if row > 0], _judged(asked))
