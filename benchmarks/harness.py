@@ -135,10 +135,20 @@ def peer_python() -> Path:
 
 
 def clean_environment(home: Path, **extra: str) -> dict[str, str]:
-    """Return an environment in which every file lands under `home` and nothing of the user's settings counts."""
+    """Return an environment in which every file lands under `home` and nothing of the user's settings counts.
+
+    No embedder, as the peer has none, unless `extra` or a program's own settings name one.
+    """
     home.mkdir(parents=True, exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, "HOME": str(home), "HERMES_HOME": str(home / ".hermes"), "PYTHONHASHSEED": "0", **extra}
+    return {
+        **kept,
+        "HOME": str(home),
+        "HERMES_HOME": str(home / ".hermes"),
+        "PYTHONHASHSEED": "0",
+        "MNEMOSYNE_EMBEDDER": "none",
+        **extra,
+    }
 
 
 def peer_environment(home: Path, *, keep_all: bool = False) -> dict[str, str]:
