@@ -200,7 +200,8 @@ def test_the_weights_of_ranking_are_those_of_the_code() -> None:
     documented = [float(row[1]) for row in rows("recall.md", "| share of the score | figure |")]
     options = pipeline.RecallOptions()
     boosts = options.boosts
-    assert documented == [options.neighbour, boosts.recency, boosts.importance, boosts.pinned, boosts.speaker]
+    shares = [options.neighbour, options.answer, boosts.recency, boosts.importance, boosts.pinned, boosts.speaker, boosts.period]
+    assert documented == shares
 
 
 def test_the_figures_of_words_and_meaning_are_those_of_the_code() -> None:

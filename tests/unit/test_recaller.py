@@ -245,6 +245,15 @@ def test_the_one_speaker_named_is_raised_and_nobody_is_shut_out() -> None:
     assert all("speaker" not in (hit.explain or {})["boosts"] for hit in both)
 
 
+def test_what_happened_in_the_period_that_is_named_comes_first_and_nothing_is_shut_out() -> None:
+    at = {"old": "2026-05-25T12:00:00.000000Z", "week": "2026-11-25T12:00:00.000000Z", "new": NOW}
+    store = FakeStore([turn("bought a red hat", uid=uid, occurred_at=when) for uid, when in at.items()])
+    off = RecallOptions(neighbour=0)
+    assert [hit.uid for hit in ask(store, "which hat", options=off)] == ["new", "week", "old"]
+    assert [hit.uid for hit in ask(store, "which hat last week", options=off)] == ["week", "new", "old"]
+    assert [hit.uid for hit in ask(store, "which hat since 2026-05", options=off)] == ["old", "new", "week"]
+
+
 def test_among_equal_texts_the_pinned_the_important_and_the_newer_come_first() -> None:
     rows = [
         dataclasses.replace(entry("steel pan one", uid="old"), updated_at="2020-01-01T00:00:00.000000Z"),

@@ -16,6 +16,7 @@ from hermes_mnemosyne.recall.gate import Evidence, Judge, passing
 from hermes_mnemosyne.recall.meaning import JUDGED, Meaning, as_leg, cosines
 from hermes_mnemosyne.recall.overlay import Overlay, admits, frequencies, lexical_score, selected
 from hermes_mnemosyne.recall.pack import budget_of, pack
+from hermes_mnemosyne.recall.periods import periods_of
 from hermes_mnemosyne.recall.plan import Plan, ceiling_of, counted_terms, plan_of
 from hermes_mnemosyne.recall.questions import asks
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Store
@@ -100,7 +101,7 @@ class Recaller:
             self._add_alike(found, meaning, where)
         shares = (0.0, 0.0) if meaning is None else meaning.shares(self._best_evidence(found, asked, judge))
         self._fuse(found, where, plan.broad.limit // 2, shares, query.limit)
-        order = self._order(found, asked, judge, where, now, query.limit)
+        order = self._order(found, asked, judge, where, now, query)
         if query.strict:
             order = passing(order[: query.limit], found.evidence.__getitem__, self._options.gate)
         budget = budget_of(query.budget_chars, query.budget_tokens)
@@ -179,19 +180,20 @@ class Recaller:
 
     # -- in which order ----------------------------------------------------------------------------------------------------------
 
-    def _order(self, found: _Found, asked: QueryTerms, judge: Judge, where: Filter, now: str, limit: int) -> list[int]:
+    def _order(self, found: _Found, asked: QueryTerms, judge: Judge, where: Filter, now: str, query: RecallQuery) -> list[int]:
         """Load the best rows, boost them and return them best first."""
         best = ranked(found.scores)
-        window = list(dict.fromkeys([*best[: _window(limit)], *itertools.islice(filter(found.whole.__contains__, best), limit)]))
+        whole = itertools.islice(filter(found.whole.__contains__, best), query.limit)
+        window = list(dict.fromkeys([*best[: _window(query.limit)], *whole]))
         found.rows |= self._store.load([row for row in window if row > 0 and row not in found.rows])
         matched = {candidate.id for candidate in found.lexical}.union(found.likeness)
         window = [row for row in window if row in found.rows and (row in matched or admits(where, found.rows[row]))]
         found.held |= self._store.terms_in([row for row in window if row > 0], _judged(asked))
         speaker = self._speaker(asked, where) if "turn" in where.kinds else None
-        boosts = self._options.boosts
+        boosts, periods = self._options.boosts, periods_of(query.text, now)
         for row in window:
             found.evidence[row] = judge.evidence(found.held.get(row, frozenset())).with_likeness(found.likeness.get(row, 0.0))
-            found.boosts[row] = boosts_of(found.rows[row], speaker, now, boosts)
+            found.boosts[row] = boosts_of(found.rows[row], speaker, now, boosts, periods)
             found.scores[row] *= math.prod(found.boosts[row].values())
         top = max((found.scores[row] for row in window), default=0.0)
         for row in window:
