@@ -29,7 +29,7 @@ _TRUSTED_SECONDS = 1.0
 _LOADING = 0.3
 # By measurement: docs/retrieval.md.
 _WEIGHTS: dict[Family, Weights] = {
-    "static": Weights(turn=0.2, entry=0.4, fills=True),
+    "static": Weights(turn=0.1, entry=0.4, fills=True),
     "transformer": Weights(turn=0.4, entry=0.6),
     "endpoint": Weights(turn=0.4, entry=0.6),
 }
