@@ -112,6 +112,22 @@ def test_a_table_that_is_overwritten_while_it_is_used_is_an_error_and_no_crash(t
         one(model, "cat")
 
 
+def test_a_table_that_was_written_anew_while_it_is_used_is_an_error(tmp_path: Path) -> None:
+    """It may be another model, whose vectors must not come among those of the first."""
+    directory = static_directory(tmp_path / "m")
+    model = from_directory(directory)
+    one(model, "cat")
+    os.utime(directory / "model.safetensors", ns=(0, 0))
+    with pytest.raises(EmbeddingError, match="changed"):
+        one(model, "cat")
+
+
+def test_a_missing_package_is_an_embedding_error_that_names_the_extra(model: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(EmbeddingError, match=r"hermes-mnemosyne\[local\]"):
+        one(model, "cat")
+
+
 # -- transformers ----------------------------------------------------------------------------------------------------------------
 
 

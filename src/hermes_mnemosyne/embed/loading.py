@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from hermes_mnemosyne import forks
-from hermes_mnemosyne._errors import EmbeddingError, MnemosyneError
+from hermes_mnemosyne._errors import EmbeddingError
 
 Loaded = TypeVar("Loaded")
 
@@ -59,8 +59,7 @@ class Lazy(Generic[Loaded]):
     def get(self, deadline: float | None) -> Loaded:
         """Return the model, loading it unless it is there; wait until `deadline` (of `time.monotonic`) at most.
 
-        Raises EmbeddingError: it cannot be loaded, or (`retryable`) not in time, and loading goes on.
-        Raises MissingExtra: a package that it needs is not installed.
+        Raises EmbeddingError: it cannot be loaded, also for want of a package, or (`retryable`) not in time, and loading goes on.
         """
         future = self._future()
         try:
@@ -72,7 +71,7 @@ class Lazy(Generic[Loaded]):
         with self._lock:
             if self._loading is future:  # the next call tries again
                 self._loading = None
-        if isinstance(error, MnemosyneError):
+        if isinstance(error, EmbeddingError):
             raise error
         raise EmbeddingError(f"{self._name} cannot be loaded: {error}") from error
 

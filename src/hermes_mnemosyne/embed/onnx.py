@@ -114,7 +114,6 @@ class OnnxModel:
         """Return one vector of unit length per text, in order, within `timeout` seconds (a run that has begun is finished).
 
         Raises EmbeddingError: the model cannot be loaded or run; not in time (`retryable`); a text has no known token (`about_text`).
-        Raises MissingExtra: a package that it needs is not installed.
         """
         if not texts:
             return []

@@ -99,6 +99,7 @@ class _Rows:
         self._path = path
         self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._handle)
+        self._state = self._stamp()
         self._start, self._dimension = table.start, dimension
         code, self._kind, width = _FLOATS[table.dtype]
         self._row = struct.Struct(f"<{dimension}{code}")
@@ -121,6 +122,15 @@ class _Rows:
             raise EmbeddingError(f"{self._path}: numbers of type {tensor.dtype} and shape {list(tensor.shape)} are not supported")
         code, width = kinds[tensor.dtype]
         return struct.unpack(f"<{tensor.size // width}{code}", self._read(tensor.start, tensor.size // width * width))
+
+    def _stamp(self) -> tuple[int, int]:
+        found = os.fstat(self._handle)
+        return found.st_mtime_ns, found.st_size
+
+    def check(self) -> None:
+        """Raise EmbeddingError when the file was written since it was opened: what it holds may be another model."""
+        if self._stamp() != self._state:
+            raise EmbeddingError(f"{self._path} was changed while it was used: start this program again")
 
     def _read(self, start: int, size: int) -> bytes:
         try:
@@ -198,7 +208,8 @@ class StaticModel:
     def embed(self, texts: Sequence[str], purpose: Purpose, *, timeout: float | None = None) -> list[Vector]:  # noqa: ARG002 - one kind of vector for both
         """Return one vector of unit length per text, in order, within `timeout` seconds.
 
-        Raises EmbeddingError: the model cannot be loaded; not in time (`retryable`); a text has no known token (`about_text`).
+        Raises EmbeddingError: the model cannot be loaded, or its file has changed; not in time (`retryable`); a text has no known
+        token (`about_text`).
         """
         if not texts:
             return []
@@ -211,6 +222,7 @@ class StaticModel:
             if summed is None:
                 raise EmbeddingError(f"{self.name} knows no word of the text", about_text=True)
             vectors.append(checked(summed, self.dimension, name=self.name))
+        rows.check()
         return vectors
 
     def cuts(self, text: str) -> bool:
