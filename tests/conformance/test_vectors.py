@@ -127,6 +127,17 @@ def test_a_vector_of_a_text_that_has_changed_meanwhile_is_left_out(world: World)
     assert [item.text for item in world.store.pending_vectors(MODEL)] == ["two"]
 
 
+def test_of_a_very_long_text_the_beginning_is_given_to_be_embedded(world: World) -> None:
+    """More than any model sees; whole pages of such texts would take all of the memory."""
+    text = "many words and more " * 10_000
+    world.add(text)
+    (item,) = world.store.pending_vectors(MODEL)
+    assert text.startswith(item.text)
+    assert (40_000 < len(item.text) < 100_000, item.chars) == (True, len(text))
+    assert world.store.attach_vectors(MODEL, [(item.id, [1.0, 0.0])], texts={item.id: item.text}) == 1
+    assert world.store.pending_vectors(MODEL) == []
+
+
 def test_the_cosines_of_rows_are_those_of_their_vectors(world: World) -> None:
     for number in range(3):
         world.add(f"row {number}")

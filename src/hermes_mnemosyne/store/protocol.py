@@ -116,8 +116,9 @@ class Candidate:
 class PendingText:
     """A row whose vector for a model is missing.
 
-    `text` is what is to be embedded: of a turn with its speaker and date, as it is indexed. `role` (empty for entries) and `chars`,
-    the length of the content alone, are what a setting may leave rows out by; a `local` row must not leave the machine.
+    `text` is what is to be embedded: of a turn with its speaker and date, as it is indexed; of a very long one the beginning, which
+    is more than any model sees. `role` (empty for entries) and `chars`, the length of the content alone, are what a setting may
+    leave rows out by; a `local` row must not leave the machine.
     """
 
     id: int

@@ -17,6 +17,8 @@ from hermes_mnemosyne.store.sqlite.sql import statements
 # All rows were looked at: later ones are noted when they are written.
 _ALL_SWEPT = 2**63 - 1
 _UNKNOWN = -1
+# Characters of a row that are embedded: no model sees more, and a page of rows of many megabytes would take all of the memory.
+_SEEN = 65_536
 
 Packed = tuple[int, bytes, bytes]
 """A row with its vector and sketch."""
@@ -111,11 +113,10 @@ def pending(db: sqlite3.Connection, key: str, *, limit: int, after: int, now: st
 
 def _texts(db: sqlite3.Connection, rows: Sequence[int]) -> list[PendingText]:
     found = {}
-    for row, kind, content, role, speaker, occurred_at, local in db.execute(
-        statements("vectors")["texts"], (json.dumps(list(rows)),)
-    ):
+    asked = (json.dumps(list(rows)), _SEEN)
+    for row, kind, content, chars, role, speaker, occurred_at, local in db.execute(statements("vectors")["texts"], asked):
         text = spoken(content, speaker, occurred_at)
-        found[row] = PendingText(id=row, kind=kind, text=text, role=role, chars=len(content), local=bool(local))
+        found[row] = PendingText(id=row, kind=kind, text=text, role=role, chars=chars, local=bool(local))
     return [found[row] for row in rows if row in found]
 
 

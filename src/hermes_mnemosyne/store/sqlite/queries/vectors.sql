@@ -47,9 +47,9 @@ SELECT e.id FROM entries AS e WHERE e.id > :unswept AND (@lacks(e.id)) ORDER BY 
 SELECT t.id FROM turns AS t WHERE t.id > :unswept AND (@lacks(t.id)) ORDER BY t.id LIMIT :limit
 
 -- name: texts
-SELECT e.id, 'entry', e.content, '', '', NULL, e.visibility = 'local' FROM json_each(?1) AS j JOIN entries AS e ON e.id = j.value
+SELECT e.id, 'entry', substr(e.content, 1, ?2), length(e.content), '', '', NULL, e.visibility = 'local' FROM json_each(?1) AS j JOIN entries AS e ON e.id = j.value
 UNION ALL
-SELECT t.id, 'turn', t.content, t.role, t.speaker, t.occurred_at, t.visibility = 'local'
+SELECT t.id, 'turn', substr(t.content, 1, ?2), length(t.content), t.role, t.speaker, t.occurred_at, t.visibility = 'local'
 FROM json_each(?1) AS j JOIN turns AS t ON t.id = j.value
 
 -- name: save_swept
