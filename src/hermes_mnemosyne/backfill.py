@@ -23,6 +23,8 @@ _BATCH = 32
 _STEP = 0.5
 _LAST_WAIT = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 3600.0
+# Over about two hours; then a text is set aside, until a backfill by hand.
+_MOST_ATTEMPTS = 7
 
 
 @dataclass(slots=True)
@@ -72,8 +74,12 @@ class Backfill:
 
     # -- in the background -------------------------------------------------------------------------------------------------------
 
-    def has_pending(self) -> bool:
-        """Tell whether a row waits for its vector; to know it no model need be loaded. Raises StoreError."""
+    def has_work(self) -> bool:
+        """Tell whether a row waits for its vector, or an endpoint has not said yet which model it is. Raises StoreError."""
+        return self._embedding.is_unmet or self._has_pending()
+
+    def _has_pending(self) -> bool:
+        # To know it no model need be loaded.
         active = active_model(self._store())
         return bool(self._store().pending_vectors(active.key if active else "", limit=1, now=now_text()))
 
@@ -83,7 +89,7 @@ class Backfill:
         With `last`, before a process ends, an embedder that hangs is not waited for. Raises StoreError.
         """
         embedder = self._embedding.choice.embedder
-        if embedder is None or not self.has_pending():
+        if embedder is None or not (self._has_pending() if last else self.has_work()):
             return True
         timeout = _LAST_WAIT if last else None
         progress = Progress()
@@ -101,7 +107,7 @@ class Backfill:
             )
         except EmbeddingError as error:
             if str(error) != self.error:
-                _log.warning("rows wait for their vectors: %s", error)
+                _log.warning("no vectors for now: %s", error)
             self.error = str(error)
             self.counters["embedding_errors"] += 1
             return last or not error.retryable
@@ -141,7 +147,8 @@ class Backfill:
             store.clear_failures(key)
             self._by_hand(key, by_hand=False, report=report)
             counts = store.vector_counts(key)
-            if counts.pending:
+            # A text that fails again and again while others pass must not keep the old model for ever.
+            if counts.pending > counts.retrying:
                 raise EmbeddingError(f"{counts.pending} rows have no vector yet: run `mnemosyne reembed` again", retryable=True)
             store.activate_vector_model(key)
             self._embedding.forget_model()
@@ -209,9 +216,9 @@ class Backfill:
             self._attempts.pop(row.id, None)
 
     def _failure(self, row: PendingText, error: EmbeddingError) -> VectorFailure:
-        if not error.retryable:
-            return VectorFailure(id=row.id, reason=str(error), retry_at=None)
         count = self._attempts[row.id] = self._attempts.get(row.id, 0) + 1
+        if not error.retryable or count >= _MOST_ATTEMPTS:
+            return VectorFailure(id=row.id, reason=str(error), retry_at=None)
         pause = min(_FIRST_PAUSE * 2.0 ** (count - 1), _LONGEST_PAUSE)
         return VectorFailure(id=row.id, reason=str(error), retry_at=utc_text(datetime.now(UTC) + timedelta(seconds=pause)))
 

@@ -330,8 +330,10 @@ class Engine:
         # A command embeds what it has written, after its answer; a backlog is the business of those that stay.
         if not self.embedding.is_on or (self.one_shot and not (hurry and self._written)):
             return True
+        if hurry and self._worker.is_running:
+            return True  # it is at it, or waits for an embedder that hangs
         if not hurry and time.monotonic() - self._written < _QUIET:
-            return not self.backfill.has_pending()  # an agent is at work: it goes first
+            return not self.backfill.has_work()  # an agent is at work: it goes first
         return self.backfill.work(last=hurry)
 
     def _prune(self) -> None:

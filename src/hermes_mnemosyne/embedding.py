@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes_mnemosyne._errors import EmbeddingError, StoreError
+from hermes_mnemosyne.embed.breaker import Breaker, Limits
 from hermes_mnemosyne.embed.choice import Choice, choose
 from hermes_mnemosyne.embed.fingerprint import floor_of, key_of, probe, same
 from hermes_mnemosyne.embed.protocol import Embedder, Family, Vector
@@ -25,6 +26,8 @@ from hermes_mnemosyne.store.protocol import Store, VectorModel
 _CACHED_QUERIES = 256
 _MOST_ASKING = 4
 _TRUSTED_SECONDS = 1.0
+# After as many waits in vain the embedder is left alone for a while, whatever it was that took so long.
+_PATIENCE = Limits(failures=3)
 # A network is never loaded within less than this: who cannot wait so long need not begin.
 _LOADING = 0.3
 # By measurement: docs/retrieval.md.
@@ -58,6 +61,7 @@ class Embedding:
         """Begin anew, as in a forked child: what another thread was doing is not done here."""
         self._lock = threading.Lock()
         self._resolving = threading.Lock()
+        self._patience = Breaker(_PATIENCE)
         self._asking = 0
         self._warm = False
         self._own: tuple[tuple[float, ...], ...] | None = None
@@ -96,28 +100,53 @@ class Embedding:
 
         Raises EmbeddingError when the embedder does not answer, or is another model than the store's; StoreError.
         """
+        model = self._resolved(timeout, make_known=True)
+        if model is None:
+            raise EmbeddingError("the store does not keep the model")
+        return model
+
+    def _resolved(self, timeout: float | None, *, make_known: bool) -> VectorModel | None:
+        """Return the store's model if it is the one of this process; None when the store has none and it is not to be made known."""
         embedder = self._embedder()
-        with self._resolving:
+        # Another thread may be asking an embedder that hangs, and may wait for longer than this caller.
+        if not self._resolving.acquire(timeout=-1 if timeout is None else timeout):
+            raise EmbeddingError(f"{embedder.name} has not said yet which model it is", retryable=True)
+        try:
             if self._model is not None and time.monotonic() - self._checked < _TRUSTED_SECONDS:
                 return self._model
             store = self._store()
             active = active_model(store)
             if self._model is None or active is None or active.key != self._model.key:
-                self._model = self._matched(store, embedder, active, timeout)
+                self._model = self._matched(store, active, timeout, make_known=make_known)
                 self._queries.clear()
             self._checked = time.monotonic()
             return self._model
+        finally:
+            self._resolving.release()
+
+    @property
+    def is_unmet(self) -> bool:
+        """Whether the embedder is an endpoint that has not said yet which model it is.
+
+        Its vectors of a dozen texts tell, which may take it longer than a question may wait.
+        """
+        return self._own is None and self.choice.embedder is not None and self.choice.embedder.family == "endpoint"
 
     def _embedder(self) -> Embedder:
         if self.choice.embedder is None:
             raise EmbeddingError(self.choice.why)
         return self.choice.embedder
 
-    def _matched(self, store: Store, embedder: Embedder, active: VectorModel | None, timeout: float | None) -> VectorModel:
+    def _matched(
+        self, store: Store, active: VectorModel | None, timeout: float | None, *, make_known: bool
+    ) -> VectorModel | None:
         self._model = None
+        embedder = self._embedder()
         if active is not None and active.dimension != embedder.dimension:
             raise EmbeddingError(other_model(active, embedder))
         probes = self.probes(timeout=timeout)
+        if active is None and not make_known:
+            return None
         if active is None:
             store.add_vector_model(self.described(active=True))
             active = active_model(store)  # another process may have been first
@@ -184,26 +213,50 @@ class Embedding:
         if not self._warm and embedder.family == "transformer" and wait < _LOADING:
             asked.error = f"loading {embedder.name} takes longer than {wait:.2g} s"
             return asked
+        ticket = self._patience.admit(wait)
+        if ticket is None:
+            late, pause = self._patience.failures, self._patience.wait()
+            asked.error = f"{embedder.name} was late {late} times in a row and is asked again in {pause:.1f} s"
+            return asked
         with self._lock:
             if self._asking >= _MOST_ASKING:
+                self._patience.undecided(ticket)
                 asked.error = f"{embedder.name} is busy with earlier queries"
                 return asked
             self._asking += 1
-        beside = _Asked(threading.Event())
-        threading.Thread(target=self._answer_and_leave, args=(text, beside, wait), name="mnemosyne-asker", daemon=True).start()
-        return beside if beside.done.wait(wait) else asked
+        beside, until = _Asked(threading.Event()), time.monotonic() + wait
+        thread = threading.Thread(target=self._answer_and_leave, args=(text, beside, wait), name="mnemosyne-asker", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads, or the interpreter is ending
+            self._leave(beside, "no thread could be started to ask the embedder")
+        answered = beside.done.wait(wait)
+        if beside.meaning is None and time.monotonic() >= until:
+            self._patience.failed(ticket, asked.error)
+        elif beside.error:
+            self._patience.undecided(ticket)
+        else:
+            self._patience.succeeded()
+        return beside if answered else asked
+
+    def _leave(self, asked: _Asked, error: str = "") -> None:
+        with self._lock:
+            self._asking -= 1
+        asked.error = asked.error or error
+        asked.done.set()
 
     def _answer_and_leave(self, text: str, asked: _Asked, wait: float) -> None:
         try:
             self._answer(text, asked, wait)
         finally:
-            with self._lock:
-                self._asking -= 1
-            asked.done.set()
+            self._leave(asked)
 
     def _answer(self, text: str, asked: _Asked, wait: float) -> None:
         try:
-            model = self.model(timeout=wait)
+            # A question writes nothing, for it would wait for the lock; where no row has a vector, none is found by one.
+            model = self._resolved(wait, make_known=False)
+            if model is None:
+                return
             embedder = self._embedder()
             vector = self._known(text)
             if vector is None:

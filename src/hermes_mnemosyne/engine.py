@@ -26,6 +26,7 @@ from hermes_mnemosyne.drafts import (
     entry_changes,
     turn_of,
 )
+from hermes_mnemosyne.recall.analyse import MAX_QUERY_CHARS
 from hermes_mnemosyne.recall.meaning import Meaning
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.store.operations import (
@@ -364,8 +365,11 @@ class Memory:
         if identity.is_bucket(self.theme) and not embedding.may_see_local:
             return None, False
         wait = min(self.settings.embed_timeout, EMBED_WAIT) if asked.embed_timeout is None else asked.embed_timeout
-        # A secret in a question is masked like one in a text: it would stand in the log of an endpoint.
-        meaning, problem = embedding.ask(self.clean(text)[0], wait=wait)
+        # A secret in a question is masked like one in a text: it would stand in the log of an endpoint. Of a text that somebody
+        # pasted the beginning is asked for, as by words: to mask all of it would take seconds.
+        meaning, problem = embedding.ask(self.clean(text[:MAX_QUERY_CHARS])[0], wait=wait)
+        if meaning is not None and self.engine.backfill.error and not self.engine.one_shot:
+            self.engine.wake()  # the embedder is back; a worker that has tried for long has ended
         return meaning, bool(problem)
 
     def _drained(self) -> None:

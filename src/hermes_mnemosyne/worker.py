@@ -37,6 +37,12 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread is there, at work or waiting."""
+        thread = self._thread
+        return self._pid == os.getpid() and thread is not None and thread.is_alive()
+
     def wake(self) -> None:
         """See to it that the job runs soon."""
         if self._pid != os.getpid():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,10 +15,13 @@ import pytest
 
 from hermes_mnemosyne import Memory
 from hermes_mnemosyne._errors import EmbeddingError
+from hermes_mnemosyne.backfill import Progress
+from hermes_mnemosyne.embed.breaker import Limits
+from hermes_mnemosyne.embed.fingerprint import PROBES
 from hermes_mnemosyne.embed.http import HttpEmbedder
 from hermes_mnemosyne.setting_keys import Settings
 from hermes_mnemosyne.values import RecallResult
-from tests.integration.embedding_server import EmbeddingServer, filled_with, hang, html, status, wrong_dimension
+from tests.integration.embedding_server import EmbeddingServer, Reply, filled_with, hang, html, status, wrong_dimension
 
 MEANT = {"concise": "short", "answers": "replies", "prefers": "wants", "keep": "wants", "it": "replies"}
 MEMORY, QUESTION = "prefers concise answers", "keep it short"
@@ -191,6 +196,29 @@ def test_one_text_that_cannot_be_embedded_does_not_keep_the_others(
     assert memory.embed_pending().stored == 5
 
 
+def test_a_text_that_fails_again_and_again_is_set_aside_until_it_is_tried_by_hand(opened: Open, server: EmbeddingServer) -> None:
+    server.poison, server.poison_status = "kettles", 500
+    memory = opened()
+    filled(memory)
+    counts = [memory.embed_pending() for _ in range(8)]
+    assert (counts[0].retrying, counts[0].unembeddable) == (1, 0)
+    assert (counts[-1].pending, counts[-1].unembeddable) == (0, 1)
+    server.poison = None
+    assert memory.embed_pending().stored == 5
+
+
+def test_an_endpoint_that_takes_one_text_at_a_time_can_be_used(opened: Open, server: EmbeddingServer) -> None:
+    def choosy(reply: Reply) -> None:
+        if len(reply.vectors) > 1:
+            status(422, "the largest batch is 1")(reply)
+
+    server.behave(choosy)
+    memory = opened()
+    filled(memory)
+    assert memory.embed_pending().stored == 5
+    assert contents(memory.recall(QUESTION)) == [MEMORY]
+
+
 def test_an_endpoint_that_refuses_every_text_makes_none_of_them_unembeddable(opened: Open, server: EmbeddingServer) -> None:
     memory = opened()
     memory.remember("first")
@@ -228,6 +256,97 @@ def test_the_key_of_the_endpoint_is_said_nowhere(
     assert "sk-right-and-secret" not in said
     server.key = "sk-right-and-secret"
     assert memory.embed_pending().stored == 5
+
+
+# -- nobody waits ----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_endpoint_is_met_before_a_question_needs_it(opened: Open, server: EmbeddingServer) -> None:
+    """To say which model it is may take an endpoint longer than a question may wait."""
+    first = opened()
+    filled(first)
+    first.embed_pending()
+    first.close()
+    server.requests.clear()
+    server.behave(hang)
+    opened(worker=True).counts()
+    assert server.waiting.acquire(timeout=60)
+    assert server.texts == list(PROBES)
+    server.behave(None)
+    server.released.set()
+
+
+def test_after_three_questions_in_vain_the_next_does_not_wait(
+    opened: Open, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes_mnemosyne.embedding._PATIENCE", Limits(failures=3, first_pause=7200.0, longest_pause=7200.0))
+    server.behave(hang)
+    memory = opened()
+    filled(memory)
+    for number in range(3):
+        assert memory.recall(f"kettles {number}", embed_timeout=0.05).degraded == ("vector",)
+    assert contents(memory.recall("copper kettles", embed_timeout=3600.0)) == ["seven copper kettles"]
+    assert "3 times in a row" in memory.engine.embedding.problem
+    server.released.set()
+
+
+def test_closing_does_not_wait_for_an_embedder_that_hangs(opened: Open, server: EmbeddingServer) -> None:
+    server.behave(hang)
+    memory = opened(worker=True, embed_write_timeout=3600.0)
+    filled(memory)
+    assert server.waiting.acquire(timeout=30)
+    closing = threading.Thread(target=memory.close)
+    closing.start()
+    closing.join(20)
+    assert not closing.is_alive()
+    server.released.set()
+
+
+def test_a_question_does_not_wait_for_the_write_lock(opened: Open) -> None:
+    memory = opened(busy_timeout=0.2)
+    filled(memory)
+    with contextlib.closing(sqlite3.connect(memory.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        found = memory.recall("copper kettles")
+    assert contents(found) == ["seven copper kettles"]
+    assert found.degraded == ()
+
+
+def test_of_a_long_question_the_beginning_is_asked_for(opened: Open, server: EmbeddingServer) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    pasted = f"{QUESTION} " * 2000
+    memory.recall(pasted)
+    asked = len(server.requests)
+    assert memory.recall(f"{pasted} and more").degraded == ()
+    assert len(server.requests) == asked
+
+
+def test_a_question_is_answered_by_words_where_no_thread_can_be_started(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    start = threading.Thread.start
+
+    def refused(self: threading.Thread) -> None:
+        if self.name == "mnemosyne-asker":
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        for _ in range(6):
+            assert memory.recall("copper kettles").degraded == ("vector",)
+    assert memory.recall("copper kettles").degraded == ()
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://[bad", "http://", "no address"])
+def test_an_address_that_is_none_keeps_no_contact_from_being_remembered(tmp_path: Path, url: str) -> None:
+    given = Settings(embed_url=url, embed_dim=8)
+    with Memory.open(tmp_path / "contacts.db", theme="whatsapp-dm", subject="one", settings=given) as memory:
+        memory.remember("seven copper kettles")
+        assert contents(memory.recall("kettles")) == ["seven copper kettles"]
 
 
 # -- what is left out ------------------------------------------------------------------------------------------------------------
@@ -352,19 +471,52 @@ def test_the_same_model_under_another_name_and_address_is_no_change(opened: Open
 def test_until_all_is_embedded_anew_the_old_vectors_are_used(opened: Open) -> None:
     old = opened()
     filled(old)
+    for number in range(60):
+        old.remember(f"filler {number}")
+    old.embed_pending()
+
+    def interrupted(progress: Progress) -> None:
+        raise KeyboardInterrupt(progress.embedded)
+
+    with EmbeddingServer(32) as other:
+        memory = opened(embed_url=other.url, embed_dim=32)
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            memory.reembed(report=interrupted)
+        assert contents(old.recall(QUESTION)) == [MEMORY]
+        assert old.recall(QUESTION).degraded == ()
+        done = len(other.texts)
+        assert memory.reembed().stored == 65
+        assert len([text for text in other.texts[done:] if text not in PROBES]) == 65 - stopped.value.args[0]  # the rest was kept
+        assert memory.recall("copper kettles").degraded == ()
+        memory.close()
+
+
+def test_one_text_that_fails_again_and_again_does_not_keep_the_old_model(opened: Open) -> None:
+    old = opened()
+    filled(old)
     old.embed_pending()
     with EmbeddingServer(32) as other:
         other.poison, other.poison_status = "kettles", 500
         memory = opened(embed_url=other.url, embed_dim=32)
-        with pytest.raises(EmbeddingError, match="reembed"):
-            memory.reembed()
-        assert contents(old.recall(QUESTION)) == [MEMORY]
-        assert old.recall(QUESTION).degraded == ()
-        done = len(other.texts)
+        counts = memory.reembed()
+        assert (counts.stored, counts.pending, counts.retrying) == (4, 1, 1)
+        assert memory.recall(QUESTION).degraded == ()
         other.poison = None
-        assert memory.reembed().stored == 5
-        assert sum(text in OTHERS or text == MEMORY for text in other.texts[done:]) == 1  # the rest was kept
-        assert memory.recall("copper kettles").degraded == ()
+        assert memory.embed_pending().stored == 5
+        memory.close()
+
+
+def test_an_endpoint_that_fails_altogether_changes_no_model(opened: Open) -> None:
+    old = opened()
+    filled(old)
+    old.embed_pending()
+    with EmbeddingServer(32) as other:
+        memory = opened(embed_url=other.url, embed_dim=32)
+        memory.engine.embedding.probes()
+        other.behave(status(503))
+        with pytest.raises(EmbeddingError):
+            memory.reembed()
+        assert old.recall(QUESTION).degraded == ()
         memory.close()
 
 

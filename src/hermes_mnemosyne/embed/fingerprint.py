@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import statistics
+import time
 from collections.abc import Sequence
 from operator import mul
 
+from hermes_mnemosyne._errors import EmbeddingError
 from hermes_mnemosyne.embed.protocol import Embedder
 
 # Of twelve walks of life, so that no two have to do with each other. They are part of what stores hold: they may never change.
@@ -29,8 +31,24 @@ _SAME = 0.97
 
 
 def probe(embedder: Embedder, *, timeout: float | None = None) -> tuple[tuple[float, ...], ...]:
-    """Return the vectors of the probe texts. Raises EmbeddingError."""
-    return tuple(tuple(vector) for vector in embedder.embed(PROBES, "document", timeout=timeout))
+    """Return the vectors of the probe texts, in `timeout` seconds. Raises EmbeddingError."""
+    until = None if timeout is None else time.monotonic() + timeout
+    return tuple(_probed(embedder, PROBES, until))
+
+
+def _probed(embedder: Embedder, texts: Sequence[str], until: float | None) -> list[tuple[float, ...]]:
+    """Return the vectors of some texts; an embedder that does not take so many at once is asked for fewer."""
+    timeout = None if until is None else max(until - time.monotonic(), 0.0)
+    try:
+        return [tuple(vector) for vector in embedder.embed(texts, "document", timeout=timeout)]
+    except EmbeddingError as error:
+        if error.retryable or not error.about_text:
+            raise
+        if len(texts) == 1:
+            # Of these texts none is at fault.
+            raise EmbeddingError(f"{embedder.name} cannot be used: {error}") from error
+    middle = len(texts) // 2
+    return _probed(embedder, texts[:middle], until) + _probed(embedder, texts[middle:], until)
 
 
 def same(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> bool:

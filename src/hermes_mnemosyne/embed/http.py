@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from hermes_mnemosyne._errors import EmbeddingError
 from hermes_mnemosyne.embed.breaker import Breaker, Limits
@@ -96,7 +96,10 @@ class HttpEmbedder:
     @property
     def is_remote(self) -> bool:
         """Whether the endpoint is anywhere but on this machine."""
-        host = urlsplit(self._endpoint.url).hostname or ""
+        try:
+            host = self._transport.place.host
+        except Failure:
+            return True
         try:
             return not ipaddress.ip_address(host).is_loopback
         except ValueError:
