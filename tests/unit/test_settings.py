@@ -45,7 +45,7 @@ def hermes(tmp_path: Path) -> Path:
 def test_the_table_and_the_settings_name_the_same_keys() -> None:
     assert [key.name for key in KEYS] == [field.name for field in dataclasses.fields(Settings)]
     assert all(key.help for key in KEYS)
-    assert resolve(environ={}, flags={"embedder": "none"}).settings == Settings()
+    assert resolve(environ={}).settings == Settings()
 
 
 def test_settings_are_hashable_so_that_equal_ones_share_an_engine(hermes: Path) -> None:
