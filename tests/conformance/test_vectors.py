@@ -473,6 +473,34 @@ def test_a_model_that_comes_back_before_its_vectors_are_removed_keeps_them(world
         world.store.activate_vector_model("large")
 
 
+def test_rows_may_be_left_out_of_a_new_model_while_the_old_one_is_searched(world: World) -> None:
+    for number in range(3):
+        world.add(f"row {number}")
+    rows = sorted(numbers_of(world).values())
+    world.store.add_vector_model(replace(SMALL, active=True))
+    world.store.attach_vectors("small", [(row, [1.0, 0.0]) for row in rows])
+    world.store.add_vector_model(LARGE)
+    assert world.store.exclude_vectors(rows[:1]) == 1
+    assert [item.id for item in world.store.pending_vectors("large")] == rows[1:]
+    assert world.store.vector_counts("large") == VectorCounts(pending=2, excluded=1)
+    assert world.store.vector_counts("small") == VectorCounts(stored=3)
+    assert len(world.store.nearest("small", [1.0, 0.0], HERE, limit=9)) == 3
+
+
+def test_a_row_that_gets_a_vector_although_it_was_left_out_is_pending_for_other_models(world: World) -> None:
+    for number in range(3):
+        world.add(f"row {number}")
+    rows = sorted(numbers_of(world).values())
+    while not world.store.upkeep(seconds=5):
+        pass
+    for model in ("small", "other"):
+        world.store.attach_vectors(model, [(row, [1.0, 0.0]) for row in rows[1:]])
+    assert world.store.exclude_vectors(rows[:1]) == 1
+    world.store.attach_vectors("small", [(rows[0], [1.0, 0.0])])
+    assert [item.id for item in world.store.pending_vectors("other")] == rows[:1]
+    assert world.store.check() == []
+
+
 def test_a_first_vector_makes_its_model_known(world: World) -> None:
     world.add("one")
     (row,) = numbers_of(world).values()

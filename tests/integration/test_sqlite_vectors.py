@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -262,6 +263,44 @@ def test_threads_that_search_while_others_write_see_complete_answers(store: Sqli
     for thread in searching:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_search_of_an_earlier_moment_does_not_hide_what_came_after_it(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_cache, "_TAIL", 0)
+    monkeypatch.setattr(vector_cache, "_TAIL_PART", 10**6)
+    query = some_vectors(1, 10)[0]
+    store.nearest(MODEL, query, HERE, limit=1)
+    World(store).add("new")
+    (new,) = store.pending_vectors(MODEL)
+    view = vector_cache.VectorCache.view
+
+    def later(*asked: Any) -> vector_cache.View:
+        # The moment of this search has begun, and another thread stores and finds a vector.
+        monkeypatch.setattr(vector_cache.VectorCache, "view", view)
+        store.attach_vectors(MODEL, [(new.id, query)])
+        assert ids(store.nearest(MODEL, query, HERE, limit=1)) == [new.id]
+        return view(*asked)
+
+    monkeypatch.setattr(vector_cache.VectorCache, "view", later)
+    assert new.id not in ids(store.nearest(MODEL, query, HERE, limit=5))
+    for _ in range(3):
+        assert ids(store.nearest(MODEL, query, HERE, limit=1)) == [new.id]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_model_of_another_dimension_follows_one_that_was_given_up(store: SqliteStore, opened: OpenStore) -> None:
+    other = opened()
+    rows = sorted(item.id for item in other.pending_vectors("none", limit=1000))[:9]
+    other.attach_vectors("given up", zip(rows, some_vectors(9, 1), strict=True))
+    assert len(store.nearest("given up", some_vectors(1, 2)[0], HERE, limit=20)) == 9
+    other.activate_vector_model(MODEL)
+    while not other.upkeep(seconds=5):
+        pass
+    other.attach_vectors("next", [(row, [1.0] * 2 * DIMENSION) for row in rows])
+    assert sorted(ids(store.nearest("next", [1.0] * 2 * DIMENSION, HERE, limit=20))) == rows
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

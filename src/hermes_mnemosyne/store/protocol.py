@@ -351,7 +351,7 @@ class Store(Protocol):
         ...
 
     def exclude_vectors(self, ids: Iterable[int]) -> int:
-        """Leave rows that have no vector yet without one, by setting, and return how many; it goes when their text changes."""
+        """Leave rows that lack a vector of a model without one, by setting, and return how many; it goes when their text changes."""
         ...
 
     def include_vectors(self) -> int:

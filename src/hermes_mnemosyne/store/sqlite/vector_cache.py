@@ -62,19 +62,21 @@ class VectorCache:
 
     def __init__(self) -> None:
         """Hold nothing yet."""
-        self._views: dict[int, View] = {}
+        # By number and dimension: the number of a removed model may come again with another.
+        self._views: dict[tuple[int, int], View] = {}
         self._lock = threading.Lock()
         forks.guard(self)
 
     def view(self, db: sqlite3.Connection, model: int, dimension: int) -> View:
         """Return the vectors of a model as this connection sees them, or later ones; it may hold some that are gone."""
         # Only who holds a reader waits for this lock, so before a fork it is free once all readers are back.
+        key = model, dimension
         with self._lock:
-            view = self._views.get(model)
+            view = self._views.get(key)
             view = (_continued(db, model, dimension, view) if view else None) or _loaded(db, model, dimension)
-            if model not in self._views and len(self._views) >= _MODELS:
+            if key not in self._views and len(self._views) >= _MODELS:
                 self._views.clear()
-            self._views[model] = view
+            self._views[key] = view
             return view
 
     def before_fork(self) -> None:

@@ -120,7 +120,10 @@ class _Search:
             chosen = [pair for pair in chosen if pair[0] in passing]
         found = self.db.execute(sql["by_stamp"], (json.dumps(sorted(stamp for _, stamp in chosen)),)).fetchall()
         if len(found) < len(chosen):
-            self.view.dead.update({stamp for _, stamp in chosen}.difference(stamp for stamp, _, _ in found))
+            # Another thread may have seen stamps that are later than this moment: they are not gone but to come.
+            (last,) = self.db.execute(sql["last_stamp"]).fetchone()
+            missing = {stamp for _, stamp in chosen}.difference(stamp for stamp, _, _ in found)
+            self.view.dead.update(stamp for stamp in missing if stamp <= last)
         return list(zip(cosines(self.blob, [data for _, _, data in found]), (row for _, row, _ in found), strict=True))
 
     def _looked_through(self, choice: Choice, where: Filter) -> Choice:

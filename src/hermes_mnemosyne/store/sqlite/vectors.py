@@ -85,7 +85,8 @@ def attach(
     for row, blob, sketch in fitting:
         db.execute(sql["attach"], (number, row, row in cut, sketch, blob))
         db.execute(sql["found"], (number, row))
-        db.execute(sql["not_excluded"], (row,))
+        if db.execute(sql["not_excluded"], (row,)).rowcount:
+            db.execute(sql["include"], (row,))  # the sweeps of other models went past it
     _sweep_on(db)
     return len({row for row, _, _ in fitting})
 
@@ -143,7 +144,7 @@ def clear_failures(db: sqlite3.Connection, key: str) -> int:
 
 
 def exclude(db: sqlite3.Connection, rows: Iterable[int]) -> int:
-    """Leave live rows that have no vector yet without one, and return how many."""
+    """Leave live rows that lack a vector of some model without one, and return how many."""
     sql = statements("vectors")
     count = 0
     for row in rows:

@@ -70,7 +70,9 @@ UPDATE missing_vectors SET reason = NULL, retry_at = NULL WHERE model = ? AND re
 
 -- name: exclude
 INSERT OR IGNORE INTO vector_exclusions
-SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM vector_models AS m JOIN vectors AS v ON v.model = m.id AND v.row = ?1 WHERE NOT m.gone)
+SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM vector_models WHERE NOT gone) OR EXISTS (
+    SELECT 1 FROM vector_models AS m
+    WHERE NOT m.gone AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.model = m.id AND v.row = ?1))
 
 -- name: forget_missing
 DELETE FROM missing_vectors WHERE row = ?1 AND model IN (SELECT id FROM vector_models)
@@ -98,6 +100,9 @@ SELECT row, stamp, sketch FROM vectors WHERE model = ? AND stamp > ? ORDER BY st
 
 -- name: vectors
 SELECT row, stamp, vector FROM vectors WHERE model = ? AND stamp > ? ORDER BY stamp
+
+-- name: last_stamp
+SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'vectors'
 
 -- name: count
 SELECT count(*) FROM vectors WHERE model = ?
