@@ -229,6 +229,7 @@ def test_a_file_too_large_to_be_compacted_at_once_is_compacted_by_reindexing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "COMPACTED_BYTES", 0)
+    monkeypatch.setattr(upkeep, "COPIED_IN_MEMORY", 0)
     memory.forget(live(memory))
     assert memory.engine.finish(30.0)
     assert memory.stats()["store"]["compaction_due"] == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
 from hermes_mnemosyne.store.sqlite.connections import Connection
+from hermes_mnemosyne.store.sqlite.indexing import has_recent
 from hermes_mnemosyne.store.sqlite.rows import SHELVES, TURN, age_of, bounds, shelf_of
 from hermes_mnemosyne.store.sqlite.sql import statements
 
@@ -19,6 +20,8 @@ _MOST_RANGES = 12
 _CACHED_COUNTS = 8192
 _KNOWN_REACHES = 64
 _EXACT_ROWS = 2000
+# Counts are taken while rows wait to be indexed, which changes no change number: they are of no certain moment.
+_UNSETTLED = -1
 _SMALL_COUNT = 200
 # With more terms than this, taking a body apart once is cheaper than looking for each.
 _MOST_LOOKUPS = 16
@@ -247,12 +250,14 @@ class TermCounts:
         scopes = scopes_of(db, where.reach)
         rows = scopes.size(where)
         seq: int = db.execute(statements("read")["sequence"]).fetchone()[0]
+        if has_recent(db):
+            seq = _UNSETTLED
         ranges = scopes.ranges(where)
         place: tuple[Any, ...] = (ceiling, *(ranges if len(ranges) <= _MOST_RANGES else [scopes.places(where)]))
         counts = {}
         for term in terms:
             known = self._known.get((term, *place))
-            if known is None or (seq != known[2] and self._is_stale(known, rows)):
+            if known is None or ((seq != known[2] or seq == _UNSETTLED) and self._is_stale(known, rows)):
                 known = (self._count(db, term, ranges, scopes.places(where), ceiling), rows, seq)
                 if len(self._known) >= _CACHED_COUNTS:
                     self._known.clear()

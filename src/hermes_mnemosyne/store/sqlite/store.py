@@ -207,7 +207,8 @@ class SqliteStore(SqliteVectors):
         if self._index_recent():
             return []
         with self._connections.reading() as db:
-            ids = [row[0] for row in db.execute(statements("upkeep")["recent"], (_MOST_UNINDEXED,))]
+            scopes = json.dumps(search.scopes_of(db, reach).ids())
+            ids = [row[0] for row in db.execute(statements("upkeep")["recent_within"], (scopes, _MOST_UNINDEXED))]
             rows = load(db, ids)
         return [row for row in rows.values() if reach.covers(row.theme, row.subject)]
 
@@ -274,13 +275,12 @@ class SqliteStore(SqliteVectors):
         until = now + seconds
         done = upkeep.erase(self._connections, until=until, hurry=hurry or now > self._forgotten_at + _QUIET)
         done = upkeep.renew_contexts(self._connections, self._tools, until=until) and done
-        done = self._index_recent(pause=upkeep.PAUSE) and done
-        done = self.remove_old_vectors(until=until) and done
         if self._old_index:
             _, finished = upkeep.reindex(self._connections, self._tools, only_old=True, until=until)
             self._old_index = not finished
             done = done and finished
-        return done
+        done = self._index_recent(pause=upkeep.PAUSE) and done
+        return self.remove_old_vectors(until=until) and done
 
     def prune(self) -> None:
         """Drop book-keeping that has served: ids of spooled operations and prompt marks after thirty days."""
@@ -292,12 +292,10 @@ class SqliteStore(SqliteVectors):
     def reindex(self) -> int:
         """Rebuild the full-text index and the counters from the rows and return how many rows there are.
 
-        A file that was too large to be compacted after an erasure is compacted now.
+        What is noted of vectors is set right too. A file that was too large to be compacted after an erasure is compacted now.
         """
         with self._connections.writing(self._wait) as db:
-            db.execute(statements("upkeep")["rebuild_tokens"])
-            db.execute(statements("upkeep")["recount"])
-            db.execute(statements("upkeep")["look_for_missing_vectors"])
+            upkeep.repair(db)
         done, _ = upkeep.reindex(self._connections, self._tools, only_old=False)
         self._index_recent()
         if self.meta("compaction_due"):

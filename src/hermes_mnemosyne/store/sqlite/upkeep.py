@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 
 from hermes_mnemosyne._errors import StoreBusy, StoreCorrupt, StoreError
@@ -15,11 +16,22 @@ from hermes_mnemosyne.store.sqlite.transaction import Tools, Transaction
 # Larger files are not compacted of themselves: other writers would find them busy for longer than they wait.
 COMPACTED_BYTES = 512 * 1024 * 1024
 _CHECKPOINT_WAIT = 0.1
-_PAGES = 200
-_BATCH = 200
+# SQLite writes a file anew by way of a copy; beyond this size not in memory, which an agent needs for itself.
+COPIED_IN_MEMORY = 64 * 1024 * 1024
+# Merged in one transaction, which holds the write lock for about 3 ms.
+_PAGES = 32
+_BATCH = 100
 # Work that is due after each turn is done in transactions of about a millisecond, with pauses in which a hook gets the lock.
 _FEW = 16
 PAUSE = 0.002
+_CHECKS = (
+    "rows_without_tokens", "tokens_without_rows", "rows_indexed_twice", "wrong_counters", "vectors_without_rows",
+    "rows_never_embedded",
+)  # fmt: skip
+_REPAIRS = (
+    "rebuild_tokens", "index_once", "recount", "drop_stray_vectors", "drop_stray_missing", "drop_stray_exclusions",
+    "look_for_missing_vectors",
+)  # fmt: skip
 
 
 def erase_step(connections: Connections) -> bool:
@@ -57,6 +69,7 @@ def erase(connections: Connections, *, until: float, hurry: bool) -> bool:
         while not erase_step(connections):
             if time.monotonic() > until:
                 return False
+            time.sleep(PAUSE)
         if not hurry:
             return False
         _compact_once(connections)
@@ -82,7 +95,7 @@ def _compact_once(connections: Connections) -> None:
     sql = statements("upkeep")
     with connections.reading() as db:
         done = db.execute(sql["meta"], ("erasure_compacted",)).fetchone()
-        size: int = db.execute("PRAGMA page_count").fetchone()[0] * db.execute("PRAGMA page_size").fetchone()[0]
+        size = _size(db)
     if not done:
         if size <= COMPACTED_BYTES:
             compact(connections)
@@ -95,9 +108,23 @@ def _compact_once(connections: Connections) -> None:
 def compact(connections: Connections) -> None:
     """Write every page of the file anew, which locks it for about half a second per 100 MB."""
     with connections.maintaining() as db:
-        db.execute("VACUUM")
+        is_large = _size(db) > COPIED_IN_MEMORY
+        if is_large:
+            db.execute("PRAGMA temp_store = FILE")
+        try:
+            db.execute("VACUUM")
+        finally:
+            if is_large:
+                db.execute("PRAGMA temp_store = MEMORY")
     with connections.writing(5.0) as db:
         db.execute(statements("upkeep")["delete_meta"], ("compaction_due",))
+
+
+def _size(db: sqlite3.Connection) -> int:
+    """Return the size of the file in bytes."""
+    pages: int = db.execute("PRAGMA page_count").fetchone()[0]
+    each: int = db.execute("PRAGMA page_size").fetchone()[0]
+    return pages * each
 
 
 def _emptied_log(connections: Connections) -> bool:
@@ -107,15 +134,25 @@ def _emptied_log(connections: Connections) -> bool:
     return not busy
 
 
+def repair(db: sqlite3.Connection) -> None:
+    """Set right what `check` may find wrong, but for the tokens themselves."""
+    sql = statements("upkeep")
+    for name in _REPAIRS:
+        db.execute(sql[name])
+
+
 def reindex(connections: Connections, tools: Tools, *, only_old: bool, until: float | None = None) -> tuple[int, bool]:
-    """Write the tokens of rows anew, those of older analysers or all; return how many and whether all are done."""
+    """Write the tokens of rows anew, all or those of older analysers; return how many and whether all are done.
+
+    The latter is done while agents are at work.
+    """
     sql = statements("upkeep")
     analyser = tools.analyser
     done, after = 0, -(2**63)
     while until is None or time.monotonic() <= until:
         with connections.reading() as db:
-            name = "old_rows" if only_old else "all_rows"
-            rows = [row[0] for row in db.execute(sql[name], {"after": after, "version": analyser.version, "limit": _BATCH})]
+            name, limit = ("old_rows", _FEW) if only_old else ("all_rows", _BATCH)
+            rows = [row[0] for row in db.execute(sql[name], {"after": after, "version": analyser.version, "limit": limit})]
         if not rows:
             _settle(connections, analyser)
             return done, True
@@ -127,6 +164,8 @@ def reindex(connections: Connections, tools: Tools, *, only_old: bool, until: fl
                 tx.renew_context(row)
             tx.finish()
         done, after = done + len(rows), rows[-1]
+        if only_old:
+            time.sleep(PAUSE)
     return done, False
 
 
@@ -193,7 +232,7 @@ def _checked_rows(connections: Connections) -> list[str]:
     with connections.reading() as db:
         found = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
         found += [f"a row of {row[0]} points nowhere" for row in db.execute("PRAGMA foreign_key_check")]
-        for name in ("rows_without_tokens", "tokens_without_rows", "wrong_counters", "vectors_without_rows"):
+        for name in _CHECKS:
             wrong = db.execute(sql[name]).fetchone()[0]
             if wrong:
                 found.append(f"{name.replace('_', ' ')}: {wrong} (run `mnemosyne reindex`)")

@@ -20,13 +20,15 @@ SELECT total_changes()
 INSERT INTO tokens (tokens, rank) VALUES ('merge', ?)
 
 -- name: old_rows
-SELECT rowid FROM tokens WHERE rowid > :after AND version < :version ORDER BY rowid LIMIT :limit
+SELECT rowid FROM tokens WHERE rowid > :after AND version < :version
+UNION SELECT row FROM recent_tokens WHERE row > :after AND version < :version ORDER BY 1 LIMIT :limit
 
 -- name: all_rows
-SELECT id FROM (
-    SELECT id FROM entries UNION ALL SELECT id FROM turns UNION SELECT rowid FROM tokens UNION SELECT row FROM recent_tokens
-)
-WHERE id > :after AND :version IS NOT NULL ORDER BY id LIMIT :limit
+SELECT id FROM entries WHERE id > :after AND :version IS NOT NULL
+UNION SELECT id FROM turns WHERE id > :after
+UNION SELECT rowid FROM tokens WHERE rowid > :after
+UNION SELECT row FROM recent_tokens WHERE row > :after
+ORDER BY 1 LIMIT :limit
 
 -- name: uid
 SELECT uid FROM entries WHERE id = :row UNION ALL SELECT uid FROM turns WHERE id = :row
@@ -59,6 +61,27 @@ SELECT count(*) FROM scopes WHERE
 SELECT count(*) FROM (SELECT row FROM vectors UNION SELECT row FROM missing_vectors UNION SELECT row FROM vector_exclusions)
 WHERE row NOT IN (SELECT id FROM entries) AND row NOT IN (SELECT id FROM turns)
 
+-- name: rows_indexed_twice
+SELECT count(*) FROM recent_tokens AS r WHERE EXISTS (SELECT 1 FROM tokens AS t WHERE t.rowid = r.row)
+
+-- name: index_once
+DELETE FROM recent_tokens WHERE row IN (SELECT rowid FROM tokens)
+
+-- name: rows_never_embedded
+SELECT count(*) FROM vector_models AS m JOIN (SELECT id FROM entries UNION ALL SELECT id FROM turns) AS r ON r.id <= m.swept
+WHERE NOT m.gone AND r.id NOT IN (SELECT row FROM recent_tokens) AND r.id NOT IN (SELECT row FROM vector_exclusions)
+    AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.model = m.id AND v.row = r.id)
+    AND NOT EXISTS (SELECT 1 FROM missing_vectors AS k WHERE k.model = m.id AND k.row = r.id)
+
+-- name: drop_stray_vectors
+DELETE FROM vectors WHERE row NOT IN (SELECT id FROM entries) AND row NOT IN (SELECT id FROM turns)
+
+-- name: drop_stray_missing
+DELETE FROM missing_vectors WHERE row NOT IN (SELECT id FROM entries) AND row NOT IN (SELECT id FROM turns)
+
+-- name: drop_stray_exclusions
+DELETE FROM vector_exclusions WHERE row NOT IN (SELECT id FROM entries) AND row NOT IN (SELECT id FROM turns)
+
 -- name: check_tokens
 INSERT INTO tokens (tokens) VALUES ('integrity-check')
 
@@ -76,6 +99,10 @@ INSERT OR IGNORE INTO meta VALUES (?, ?)
 
 -- name: recent
 SELECT row, length(body) + length(context) FROM recent_tokens ORDER BY row LIMIT ?
+
+-- name: recent_within
+-- The newest rows of some scopes; see the schema on row numbers.
+SELECT row FROM recent_tokens WHERE row >> 38 IN (SELECT value FROM json_each(?1)) ORDER BY row & 68719476735 DESC LIMIT ?2
 
 -- name: index_recent
 INSERT INTO tokens (rowid, body, context, facets, version)
