@@ -144,8 +144,12 @@ class Backfill:
             store.add_vector_model(wanted)
         key = known.key if known else wanted.key
         if known is None or not known.active:
+            active = next((model for model in models if model.active), None)
+            if active:
+                # What the settings leave out is left out now, so that every other row keeps its vector, whatever they say of new ones.
+                self._leave_out(store, active.key)
             store.clear_failures(key)
-            self._by_hand(key, by_hand=False, report=report)
+            self._by_hand(key, by_hand=active is not None, report=report)
             counts = store.vector_counts(key)
             # A text that fails again and again while others pass must not keep the old model for ever.
             if counts.pending > counts.retrying:
@@ -172,6 +176,13 @@ class Backfill:
         if row.kind == "entry" or policy == "all":
             return False
         return policy == "none" or (row.role != "user" and row.chars < SUBSTANTIVE_CHARS)
+
+    def _leave_out(self, store: Store, model: str) -> None:
+        after = 0
+        while page := store.pending_vectors(model, limit=_PAGE, after=after):
+            after = page[-1].id
+            if left_out := [row.id for row in page if self.leaves_out(row)]:
+                store.exclude_vectors(left_out)
 
     def _run(self, run: _Run) -> bool:
         """Embed what is pending; True when nothing is left that may be tried now. Raises EmbeddingError, StoreError."""

@@ -212,6 +212,7 @@ class Memory:
         meaning, is_missing = self._meaning(text, asked)
         result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=overlay, meaning=meaning)
         self.engine.counters["recalls"] += 1
+        self.engine.counters["recalls_without_vector"] += is_missing
         degraded = [name for name, is_lacking in (("vector", is_missing), ("spool", not complete)) if is_lacking]
         return replace(result, degraded=(*result.degraded, *degraded))
 

@@ -287,6 +287,7 @@ def test_after_three_questions_in_vain_the_next_does_not_wait(
         assert memory.recall(f"kettles {number}", embed_timeout=0.05).degraded == ("vector",)
     assert contents(memory.recall("copper kettles", embed_timeout=3600.0)) == ["seven copper kettles"]
     assert "3 times in a row" in memory.engine.embedding.problem
+    assert memory.stats()["process"]["recalls_without_vector"] == 4
     server.released.set()
 
 
@@ -503,6 +504,23 @@ def test_one_text_that_fails_again_and_again_does_not_keep_the_old_model(opened:
         assert memory.recall(QUESTION).degraded == ()
         other.poison = None
         assert memory.embed_pending().stored == 5
+        memory.close()
+
+
+@pytest.mark.parametrize("setting", [{"embed_on_write": False}, {"conversation_embed_policy": "none"}])
+def test_what_a_setting_says_of_new_rows_takes_no_vector_away_when_the_model_changes(
+    opened: Open, setting: dict[str, Any]
+) -> None:
+    old = opened()
+    filled(old)
+    old.capture_turn("the kettles are at the market", session_id="s")
+    old.embed_pending()
+    old.close()
+    with EmbeddingServer(32) as other:
+        memory = opened(embed_url=other.url, embed_dim=32, **setting)
+        memory.capture_turn("the boat is at the market", session_id="s")
+        counts = memory.reembed()
+        assert (counts.stored, counts.excluded, counts.pending) == (6, 1, 0)
         memory.close()
 
 
