@@ -53,6 +53,7 @@ _FILLERS = frozenset(
     {"there", "again", "all", "everyone", "everybody", "friend", "dear", "hermes", "mnemosyne", "assistant", "so", "very", "much"}
 )
 _LONGEST_PHRASE = 4
+_LONGEST_TRIVIAL = 1000
 _TRAILING = " \t\r\n.,!?~\u2026\u3002\uff01\uff1f"  # also the ellipsis and the wide full stop and marks
 _SLASH_COMMAND = re.compile(r"/[^\W\d_][\w-]*(?:\s|$)")
 
@@ -101,7 +102,10 @@ def is_noise(text: str, *, min_chars: int = MIN_CHARS) -> bool:
 def is_trivial(query: str) -> bool:
     """Tell whether a message asks for nothing: blank, a greeting, an acknowledgement or a slash command."""
     trimmed = query.strip()
-    return bool(_SLASH_COMMAND.match(trimmed)) or _asks_nothing(_words(trimmed))
+    if _SLASH_COMMAND.match(trimmed):
+        return True
+    # To look at every word of a pasted file takes seconds.
+    return len(trimmed) <= _LONGEST_TRIVIAL and _asks_nothing(_words(trimmed))
 
 
 def _asks_nothing(words: Sequence[str]) -> bool:

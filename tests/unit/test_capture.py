@@ -72,6 +72,12 @@ def test_everything_else_is_a_question(query: str) -> None:
     assert not is_trivial(query)
 
 
+def test_a_long_message_is_a_question_unless_it_is_a_command() -> None:
+    """It is not looked through word by word: somebody may have pasted a file."""
+    assert not is_trivial("ok " * 400)
+    assert is_trivial("/compress " + "ok " * 400)
+
+
 def test_a_fenced_block_of_recalled_memory_is_not_stored_again() -> None:
     fenced = f"{LONG}\n\n<memory-context>\n[System note: recalled]\n\n- secret echo\n</memory-context>"
     assert strip_injected(fenced).strip() == LONG
