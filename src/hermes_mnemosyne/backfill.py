@@ -94,6 +94,8 @@ class Backfill:
         timeout = _LAST_WAIT if last else None
         progress = Progress()
         try:
+            if not last:
+                self._embedding.look_again()
             model = self._embedding.model(timeout=timeout)
             done = self._run(
                 _Run(
@@ -124,6 +126,7 @@ class Backfill:
 
         Raises EmbeddingError when the embedder does not answer or is another model than the store's; StoreError.
         """
+        self._embedding.look_again()
         model, store = self._embedding.model(), self._store()
         if include_excluded:
             store.include_vectors()

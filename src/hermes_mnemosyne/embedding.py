@@ -26,6 +26,8 @@ from hermes_mnemosyne.store.protocol import Store, VectorModel
 _CACHED_QUERIES = 256
 _MOST_ASKING = 4
 _TRUSTED_SECONDS = 1.0
+# So long an endpoint is believed to be the model that it was: whoever runs it may put another one behind the same name.
+_PROBED_SECONDS = 3600.0
 # After as many waits in vain the embedder is left alone for a while, whatever it was that took so long.
 _PATIENCE = Limits(failures=3)
 # A network is never loaded within less than this: who cannot wait so long need not begin.
@@ -65,6 +67,7 @@ class Embedding:
         self._asking = 0
         self._warm = False
         self._own: tuple[tuple[float, ...], ...] | None = None
+        self._probed = 0.0
         self._model: VectorModel | None = None
         self._checked = 0.0
         self._queries: OrderedDict[str, Vector] = OrderedDict()
@@ -158,8 +161,18 @@ class Embedding:
         """Return the vectors that this process's embedder gives to the probe texts. Raises EmbeddingError."""
         if self._own is None:
             self._own = probe(self._embedder(), timeout=timeout)
+            self._probed = time.monotonic()
             self._warm = True
         return self._own
+
+    def look_again(self) -> None:
+        """Ask an endpoint that was asked long ago anew which model it is, before vectors of it are stored. Raises EmbeddingError."""
+        embedder = self._embedder()
+        if self._own is None or embedder.family != "endpoint" or time.monotonic() - self._probed < _PROBED_SECONDS:
+            return
+        own = probe(embedder)
+        with self._resolving:
+            self._own, self._probed, self._model = own, time.monotonic(), None
 
     def forget_model(self) -> None:
         """Look at the store again before the next use."""

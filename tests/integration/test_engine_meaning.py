@@ -455,6 +455,28 @@ def test_a_model_that_changed_under_its_name_is_noticed(opened: Open) -> None:
         memory.close()
 
 
+def test_a_model_that_changes_while_a_process_runs_is_noticed_before_its_vectors_are_stored(
+    opened: Open, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes_mnemosyne.embedding._PROBED_SECONDS", 0.0)
+    memory = opened()
+    filled(memory)
+    assert memory.embed_pending().stored == 5
+
+    def other(reply: Reply) -> None:
+        reply.vectors = [vector[::-1] for vector in reply.vectors]
+
+    server.behave(other)
+    memory.remember("the lid is brass")
+    with pytest.raises(EmbeddingError, match="reembed"):
+        memory.embed_pending()
+    assert memory.recall("brass lid").degraded == ("vector",)
+    assert memory.stats()["embedding"]["stored"] == 5
+    server.behave(None)
+    assert memory.embed_pending().stored == 6
+    assert contents(memory.recall(QUESTION)) == [MEMORY]
+
+
 def test_the_same_model_under_another_name_and_address_is_no_change(opened: Open) -> None:
     first = opened()
     filled(first)
