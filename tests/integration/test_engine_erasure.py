@@ -15,7 +15,10 @@ from hermes_mnemosyne.recall.analyse import TextAnalyser
 from hermes_mnemosyne.settings import resolve
 from hermes_mnemosyne.store.operations import AddEntry, MirrorChange, MirrorFile
 from hermes_mnemosyne.store.sqlite import upkeep
+from hermes_mnemosyne.store.sqlite.connections import Connections
+from hermes_mnemosyne.store.sqlite.store import SqliteStore
 from hermes_mnemosyne.values import Origin
+from tests.conformance.world import ANALYSER, FixedKey, World
 from tests.integration.engine_processes import finished, locked, worker
 from tests.integration.worker_processes import begin
 
@@ -236,6 +239,38 @@ def test_a_file_too_large_to_be_compacted_at_once_is_compacted_by_reindexing(
     memory.engine.store.reindex()
     assert memory.stats()["store"]["compaction_due"] == 0
     assert is_wiped(memory)
+
+
+def test_an_erasure_that_another_has_finished_does_not_count_off_the_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(SqliteStore(path, ANALYSER, FixedKey()))
+    other = SqliteStore(path, ANALYSER, FixedKey())
+    early, late = world.add("early text"), world.add(TEXT)
+    assert len(world.found("boat text")) == 2
+    world.forget(early)
+    compact = upkeep.compact
+    written_anew: list[str] = []
+
+    def noted(connections: Connections) -> None:
+        written_anew.append(world.state(late))
+        compact(connections)
+
+    def overtaken(connections: Connections) -> None:
+        # Meanwhile the other finishes this round, and the next is begun.
+        monkeypatch.setattr(upkeep, "compact", noted)
+        compact(connections)
+        while not other.upkeep(seconds=5):
+            pass
+        world.forget(late)
+        other.upkeep(seconds=5, hurry=False)
+
+    monkeypatch.setattr(upkeep, "compact", overtaken)
+    while not world.store.upkeep(seconds=5):
+        pass
+    assert written_anew == ["live", "forgotten"]
+    assert other.stats()["erasures_pending"] == 0
+    assert leftovers(path.parent) == []
+    other.close()
+    world.store.close()
 
 
 def many_are_wiped(memory: Memory, rows: int, seed: int) -> None:

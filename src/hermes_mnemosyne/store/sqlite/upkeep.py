@@ -24,6 +24,8 @@ _BATCH = 100
 # Work that is due after each turn is done in transactions of about a millisecond, with pauses in which a hook gets the lock.
 _FEW = 16
 PAUSE = 0.002
+# SQLite looks for a lock again after 1, 2, 5 and 10 ms: a hook that waits as long finds this one free.
+_LONG_PAUSE = 0.01
 _CHECKS = (
     "rows_without_tokens", "tokens_without_rows", "rows_indexed_twice", "wrong_counters", "vectors_without_rows",
     "rows_never_embedded",
@@ -34,22 +36,22 @@ _REPAIRS = (
 )  # fmt: skip
 
 
-def erase_step(connections: Connections) -> bool:
-    """Merge a part of the full-text segments; True when nothing is left to be merged.
+def erase_step(connections: Connections) -> str | None:
+    """Merge a part of the full-text segments; return the round of erasure that is merged, empty when there is none, else None.
 
-    A deleted word stays in its old segment until the segment is merged. A negative page count marks all segments for merging
+    A round is told by the number of erasures it is for and a random name. A deleted word stays in its old segment until the segment is merged. A negative page count marks all segments for merging
     (FTS5 documentation, "The merge command"), positive ones go on from there.
     """
     sql = statements("upkeep")
     with connections.writing(5.0) as db:
         begun = db.execute(sql["meta"], ("erasure_begun",)).fetchone()
-        if not begun:
-            # What is forgotten from now on lies in segments that are not marked: it is another round.
-            db.execute(sql["begin_erasure"])
+        # What is forgotten from now on lies in segments that are not marked: it is another round.
+        if not begun and not db.execute(sql["begin_erasure"]).rowcount:
+            return ""  # another process or thread has finished it
         before: int = db.execute(sql["changes"]).fetchone()[0]
         db.execute(sql["merge"], (_PAGES if begun else -_PAGES,))
         changed = db.execute(sql["changes"]).fetchone()[0] - before
-        return bool(begun) and changed < 2  # noqa: PLR2004 - the command itself is one change
+        return begun[0] if begun and changed < 2 else None  # noqa: PLR2004 - the command itself is one change
 
 
 def pending(connections: Connections) -> int:
@@ -66,28 +68,29 @@ def erase(connections: Connections, *, until: float, hurry: bool) -> bool:
     """
     sql = statements("upkeep")
     while pending(connections):
-        while not erase_step(connections):
+        while (merged := erase_step(connections)) is None:
             if time.monotonic() > until:
                 return False
-            time.sleep(PAUSE)
+            time.sleep(PAUSE if hurry else _LONG_PAUSE)
+        if not merged:
+            continue
         if not hurry:
             return False
-        _compact_once(connections)
+        _compact_once(connections, merged)
         if not _emptied_log(connections):
             return False
         with connections.writing(5.0) as db:
-            # Another process may have finished the same round: what was begun is counted off once.
-            begun = db.execute(sql["meta"], ("erasure_begun",)).fetchone()
-            if begun:
+            # Another process may have finished the same round and begun the next: what was begun is counted off once.
+            if db.execute(sql["meta"], ("erasure_begun",)).fetchone() == (merged,):
                 db.execute(sql["delete_meta"], ("erasure_begun",))
                 db.execute(sql["delete_meta"], ("erasure_compacted",))
-                db.execute(sql["subtract_meta"], (int(begun[0]), "erasures_pending"))
+                db.execute(sql["subtract_meta"], (int(merged.split()[0]), "erasures_pending"))
         if not _emptied_log(connections) or time.monotonic() > until:
             return not pending(connections)
     return True
 
 
-def _compact_once(connections: Connections) -> None:
+def _compact_once(connections: Connections, begun: str) -> None:
     """Write all pages anew: those that SQLite rearranged may hold stale copies that secure_delete does not know of.
 
     Once per round, whoever does it. Very large files are left to `reindex`, since they would be locked for too long.
@@ -96,11 +99,12 @@ def _compact_once(connections: Connections) -> None:
     with connections.reading() as db:
         done = db.execute(sql["meta"], ("erasure_compacted",)).fetchone()
         size = _size(db)
-    if not done:
+    if not done or done[0] != begun:
         if size <= COMPACTED_BYTES:
             compact(connections)
         with connections.writing(5.0) as db:
-            db.execute(sql["save_meta"], ("erasure_compacted", "1"))
+            if db.execute(sql["meta"], ("erasure_begun",)).fetchone() == (begun,):
+                db.execute(sql["save_meta"], ("erasure_compacted", begun))
             if size > COMPACTED_BYTES:
                 db.execute(sql["save_meta"], ("compaction_due", "1"))
 

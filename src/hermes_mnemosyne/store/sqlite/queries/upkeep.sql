@@ -8,7 +8,8 @@ INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.
 DELETE FROM meta WHERE key = ?
 
 -- name: begin_erasure
-INSERT INTO meta SELECT 'erasure_begun', coalesce((SELECT value FROM meta WHERE key = 'erasures_pending'), '0')
+INSERT INTO meta SELECT 'erasure_begun', value || ' ' || hex(randomblob(8)) FROM meta
+WHERE key = 'erasures_pending' AND CAST(value AS INTEGER) > 0
 
 -- name: subtract_meta
 UPDATE meta SET value = max(0, CAST(value AS INTEGER) - ?) WHERE key = ?
