@@ -261,7 +261,7 @@ def test_an_erasure_that_another_has_finished_does_not_count_off_the_next(path: 
         while not other.upkeep(seconds=5):
             pass
         world.forget(late)
-        other.upkeep(seconds=5, hurry=False)
+        world.store.upkeep(seconds=5, hurry=False)
 
     monkeypatch.setattr(upkeep, "compact", overtaken)
     while not world.store.upkeep(seconds=5):
