@@ -23,6 +23,7 @@ from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.records import is_time
 from hermes_mnemosyne.store.sqlite import entries, forgetting, merging, mirroring, turns
 from hermes_mnemosyne.store.sqlite.connections import Connections
+from hermes_mnemosyne.store.sqlite.previewing import preview
 from hermes_mnemosyne.store.sqlite.transaction import REJECTIONS, Rejected, Tools, Transaction
 from hermes_mnemosyne.text import storable
 
@@ -106,9 +107,22 @@ class _Undone(Exception):
         self.outcome = outcome
 
 
+def _prepared(connections: Connections, ops: Sequence[Operation], tools: Tools) -> Prepared:
+    """Return an analyser that has done the texts of `ops`; of a transcript those that are new to its session, as far as is known yet."""
+    prepared = Prepared(tools.analyser, ops)
+    for op in ops:
+        if isinstance(op, CaptureTurns) and op.transcript:
+            with connections.reading() as db:
+                new = preview(db, tools.key, op).new
+            for text in op.turns:
+                if text.uid in new:
+                    prepared.turn_tokens(text.content, text.speaker, text.occurred_at)
+    return prepared
+
+
 def apply(connections: Connections, ops: Sequence[Operation], tools: Tools, *, wait: float) -> list[Outcome]:
     """Apply operations in order in one write transaction and return their outcomes."""
-    prepared = Tools(Prepared(tools.analyser, ops), tools.key, tools.clock, tools.scopes)
+    prepared = Tools(_prepared(connections, ops, tools), tools.key, tools.clock, tools.scopes)
     try:
         with connections.writing(wait) as db:
             tx = Transaction(db, prepared)
