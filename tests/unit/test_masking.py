@@ -38,6 +38,41 @@ BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
         (f"{RUN[:14]}.atlasv1.{RUN}", "terraform-token"),
         (f"pat{RUN[:14]}.{'0a1b2c3d' * 8}", "airtable-token"),
         (f"{'0a1b2c3d' * 4}-us14", "mailchimp-key"),
+        *(
+            (f"gl{name}-{RUN[:20]}", "gitlab-token")
+            for name in ("oas", "dt", "rt", "cbt", "ptt", "ft", "imt", "agent", "soat", "wt")
+        ),
+        (f"GR1348941{RUN[:20]}", "gitlab-token"),
+        (f"SK{'0a1b2c3d' * 4}", "twilio-key"),
+        (f"AC{'0a1b2c3d' * 4}", "twilio-key"),
+        (f"dop_v1_{'0a1b2c3d' * 8}", "digitalocean-token"),
+        (f"GOCSPX-{RUN[:28]}", "google-secret"),
+        (f"1//0{RUN[:40]}", "google-token"),
+        (f"abc8Q~{RUN[:34]}", "azure-secret"),
+        (f"M{RUN[:23]}.{RUN[:6]}.{RUN[:38]}", "discord-token"),
+        (f"discord.com/api/webhooks/{'1234567890' * 2}/{RUN}", "discord-webhook"),
+        (f"AGE-SECRET-KEY-1{'Q7ZR2XW9' * 7}", "age-key"),
+        (f"tskey-auth-{RUN[:20]}", "tailscale-key"),
+        (f"hvs.{RUN[:30]}", "vault-token"),
+        (f"lin_api_{RUN[:40]}", "api-key"),
+        (f"lin_oauth_{RUN[:40]}", "api-key"),
+        (f"ntn_{RUN[:46]}", "api-key"),
+        (f"secret_{RUN[:43]}", "api-key"),
+        (f"PMAK-{RUN[:24]}-{RUN[:34]}", "api-key"),
+        (f"glsa_{RUN[:32]}_0a1b2c3d", "grafana-token"),
+        (f"sntrys_{RUN}", "sentry-token"),
+        (f"HRKU-{RUN[:36]}", "heroku-key"),
+        (f"ATBB{RUN[:32]}", "bitbucket-token"),
+        (f"CCIPAT_{RUN[:40]}", "api-key"),
+        (f"lsv2_pt_{RUN[:32]}_0a1b2c3d4e", "api-key"),
+        (f"tvly-{RUN[:32]}", "api-key"),
+        (f"re_{RUN[:8]}_{RUN[:24]}", "api-key"),
+        (f"rzp_live_{RUN[:14]}", "api-key"),
+        (f"pat-na1-0a1b2c3d-{RUN[:27]}", "api-key"),
+        (f"dt0c01.{RUN[:24]}.{RUN}{RUN[:8]}", "api-key"),
+        (f"squ_{'0a1b2c3d' * 5}", "api-key"),
+        (f"syt_{RUN[:30]}", "matrix-token"),
+        (f"LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVkt{RUN}", "private-key"),
     ],
 )
 @pytest.mark.parametrize("frame", ["{}", "use {}.", 'key="{}",', "(see {})", "a\n{}\nb", "\u4f7f\u7528{}\u3002"])
@@ -92,6 +127,81 @@ def test_only_the_secret_part_is_replaced(text: str, masked: str) -> None:
     assert mask(text)[0] == masked
 
 
+W = "swordfish"
+X = "Zk4wQ9tr"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "sshpass -p {} ssh root@host", "sshpass -p{} ssh host", "sshpass -e -p '{}' scp a b", "mysql -p{} db", "mysql -u root -p{} -h host",
+        "mysqldump --password={} db", "mysql -u root -p'{}' db", "mariadb -uroot -p{}", 'psql "password={}"', "psql 'host=h password={} user=u'",
+        "PGPASSWORD={} psql -h db", "PGPASSWORD='{}' psql", "curl -u user:{} https://h", "curl --user 'user:{}' h", "curl -X POST -U p:{} h",
+        "docker login -u bob -p {} reg.io", "mongosh -u a -p {}", "redis-cli -h h -a {} ping", "unzip -P {} a.zip", "7z x -p{} a.7z",
+        "openssl rsa -in k -passin pass:{}", "echo {} | sudo -S apt update", "echo 'bob:{}' | chpasswd", "smbclient //h/s -U bob%{}",
+        "IDENTIFIED BY '{}'", "ALTER USER bob WITH PASSWORD '{}';",
+        "machine h login u password {}", "machine api.example.org\n  login u\n  password {}\n", "default login anonymous password {}",
+        "db.example.org:5432:mydb:bob:{}",
+        "<password>{}</password>", "<password>\n  {}\n</password>", '<db:password type="plain">{}</db:password>', "<dbPassword>{}</dbPassword>",
+        "<password><![CDATA[{}]]></password>", '<property name="password" value="{}"/>', '<entry key="db.password">{}</entry>',
+        "<key>password</key>\n<string>{}</string>", "<tr><td>password</td><td>{}</td></tr>", "<th>Password</th>\n  <td><code>{}</code></td>",
+        "<dt>Password</dt><dd>{}</dd>", "<b>Password:</b> {}", "<li>Password: <code>{}</code></li>",
+        "| password | {} |", "| **Password** | `{}` |", "| user | password |\n|------|----------|\n| bob | {} |\n| eve | none |",
+        " user | password \n------+----------\n bob  | {}\n", "user,password\nbob,{}\n",
+        '{{"name": "DB_PASSWORD", "value": "{}"}}', "- name: DB_PASSWORD\n  value: {}", "password: |\n  {}\n", "password: >-\n    {}\n",
+        "passwords:\n  - {}", '"passwords": ["{}"]', 'password = """{}"""', "[db]\npassword = {}\nuser = x", "password: '{}' # comment",
+        'password: str = "{}"', 'setPassword("{}")', "password (wifi): {}", "Passwort f\u00fcr das NAS: {}",
+        "user: bob, pass: {}", "login bob / pass: {}", "pass: {}\n", "pass={}", "DB_PASS={}", "pw: {}", "PW = {}", "p/w: {}", "mdp : {}",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("secret", [W, X])
+def test_passwords_in_commands_files_and_tables_are_masked(frame: str, secret: str) -> None:
+    masked, notes = mask(frame.format(secret))
+    assert masked == frame.format("[masked:password]")
+    assert notes == ("masked:password",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"The password is \u201c{X}\u201d.", f"change the password to {X}.", f"pw ist {X}", f"Passwort auf {X} gesetzt", f"Has\u0142o to {X}",
+     f"A senha do wifi \u00e9 {X}", f"\u043f\u0430\u0440\u043e\u043b\u044c \u2014 {X}", f"\u30d1\u30b9\u30ef\u30fc\u30c9\u306f{X}\u3067\u3059",
+     f"\ube44\ubc00\ubc88\ud638\ub294 {X} \uc785\ub2c8\ub2e4", f"\u5bc6\u7801\u662f{X}\u3002\u597d", f"login bob password {X}"],
+)  # fmt: skip
+def test_passwords_told_in_a_sentence_are_masked(text: str) -> None:
+    assert mask(text)[0] == text.replace(X, "[masked:password]")
+
+
+PHRASE = " ".join(["apple", "river", "stone", "cloud"] * 3)
+BITLOCKER = "-".join(["471147"] * 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets", "kind"),
+    [
+        *((text, ("4711",), "pin") for text in ("PIN is 4711", "My PIN is 4711.", "SIM-PIN: 4711", "the pin for the card is 4711",
+                                                 "Die PIN lautet 4711", "PIN-Code: 4711", "card PIN 4711", "simPin = 4711")),
+        ("pin: 0815", ("0815",), "pin"),
+        ("PIN: 47 11", ("47 11",), "pin"),
+        ("PUK: 12345678", ("12345678",), "pin"),
+        ("CVV: 471", ("471",), "pin"),
+        ("OTP: 471147", ("471147",), "pin"),
+        *((text, ("471147",), "code") for text in ("login code: 471147", "2FA code: 471147", "door code is 471147", "Einmalcode: 471147",
+                                                   "\u9a8c\u8bc1\u7801\uff1a471147", "c\u00f3digo de seguridad: 471147", "Use code 471147 to sign in.",
+                                                   "471147 is your verification code")),
+        ("Your verification code is 471 147", ("471 147",), "code"),
+        ("recovery code: a4711-b4711", ("a4711-b4711",), "code"),
+        ("backup codes:\n1. a4711-xyz12\n2. b4711-xyz12\n\nend", ("a4711-xyz12", "b4711-xyz12"), "code"),
+        (f"recovery key: {BITLOCKER}", (BITLOCKER,), "recovery-key"),
+        (f"seed phrase: {PHRASE}", (PHRASE,), "recovery-phrase"),
+    ],
+)  # fmt: skip
+def test_pins_and_codes_are_masked(text: str, secrets: tuple[str, ...], kind: str) -> None:
+    expected = text
+    for secret in secrets:
+        expected = expected.replace(secret, f"[masked:{kind}]")
+    assert mask(text) == (expected, (f"masked:{kind}",))
+
+
 @pytest.mark.parametrize(
     "block",
     [
@@ -141,6 +251,29 @@ def test_private_keys_are_masked_also_when_cut(block: str) -> None:
         "Authorization: required for all routes",
         "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----",
         "the marker -----BEGIN PRIVATE KEY----- opens such a file",
+        "the password is stored in the vault",
+        "pass: the ball",
+        "I pass: he plays. First pass: lex the input. Second pass: parse it.",
+        "12 pass: 3 fail; pass: 1500, fail: 3; tests pass: yes; pass: ok",
+        "the boarding pass: gate 12, seat 14A; bypass: true; the mountain pass is 2315 m high",
+        "System, Version=4.0.0.0, Culture=neutral, PublicKeyToken=b77a5c561934e089",
+        "pin the tab, pinned: 2024, PIN 3 of the connector, pin: 13, pin: D4, PIN code required, PIN: see letter",
+        "error code is 4040, status code: 2004, zip code: 94107, country code is 4912, the code is 1234 lines long",
+        "access code: see the vault, the access code of the door is new",
+        "recovery codes are stored in the safe, the recovery phrase is stored elsewhere",
+        "mysql -p mydb, mysql --port=3306 -h h, docker run -p 3306:3306 mysql -p3306:3306, mysql -u <user> -p <password>",
+        "git commit -p file; mkdir -p /a/b; echo done | sudo tee x; use curl -u for auth",
+        "| password | string | The password of the user |",
+        "| Field | Type |\n|---|---|\n| password | string |",
+        "<td>Password</td><td>Required</td>, <th>Password</th><th>Role</th>",
+        '<label for="password">Your password</label><input type="password" name="password">',
+        "username,password,email",
+        "password\nconfirm_password\nemail",
+        "next_page_token=abc123def456",
+        "the password to the server is lost; set the password to something new; set password for bob",
+        "if password == other: password?: string; const { password } = req.body",
+        "class Password:\n    pass\n\ntry:\n    x()\nexcept KeyError:\n    pass\n\nx = 1",
+        "token: ${{ secrets.GITHUB_TOKEN }}",
     ],
 )
 def test_prose_and_code_about_secrets_stay(prose: str) -> None:
@@ -168,6 +301,14 @@ def test_values_are_masked_under_secret_keys_in_keys_and_in_depth() -> None:
     assert set(notes) == {"masked:secret", "masked:github-token", "masked:password"}
 
 
+def test_long_numbers_under_the_name_of_a_pin_are_masked_and_numbers_of_pins_are_not() -> None:
+    assert mask_value({"pin": 4711, "simPin": "0815", "gpio": {"pin": 13}})[0] == {
+        "pin": "[masked:secret]",
+        "simPin": "[masked:secret]",
+        "gpio": {"pin": 13},
+    }
+
+
 def test_keys_that_become_equal_are_both_kept() -> None:
     masked, _ = mask_value({f"ghp_{RUN[:30]}": 1, f"ghp_{RUN[:29]}": 2})
     assert sorted(masked.values()) == [1, 2]
@@ -180,6 +321,20 @@ def test_names_of_secrets_are_known(name: str) -> None:
     assert names_secret(name)
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "password_policy", "key", "tokenizer", "secretary", "author", "primary_key"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max_tokens",
+        "password_policy",
+        "key",
+        "tokenizer",
+        "secretary",
+        "author",
+        "primary_key",
+        "PublicKeyToken",
+        "bypass",
+        "compass",
+    ],
+)
 def test_other_names_are_not(name: str) -> None:
     assert not names_secret(name)

@@ -13,14 +13,22 @@ _HOLLOW = lazy(
     r"|\$(?:[A-Z_][A-Z0-9_]*|[a-z_]*(?:pass|pwd|secret|token|key)[a-z_]*)",
     re.DOTALL,
 )
+_DIGIT = lazy(r"\d")
+_SIGN = lazy(r"[^\w.,:;/()-]")
 _HOLLOW_WORDS = (
     "none null nil undefined true false yes no empty unset required optional missing invalid wrong unknown hidden redacted masked "
     "removed str string text int bool bytes any optional[str] changed expired reset rotated stored saved encrypted hashed here "
     "there below above the a an it this that never always not only is was to in on for of and or with from by per ask see use "
     "password passwd secret token key value changeme todo tbd n/a"
 )
-_WORDS = frozenset(_HOLLOW_WORDS.split())
+_LABEL_WORDS = (
+    "ok okay pass passed fail failed success varchar char integer number boolean object array date uuid plaintext hash prompt input "
+    "field login user username role name email description type default example placeholder same pw auth"
+)
+_HOLLOWS = frozenset(_HOLLOW_WORDS.split())
+_LABELS = frozenset(_LABEL_WORDS.split())
 _MIN_STRONG, MIN_PIN, _MIN_OPAQUE, _LONG = 6, 4, 8, 24
+_LOOKED_AT = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +42,22 @@ class Find:
 
 def placeholder(value: str) -> bool:
     """Tell whether a value only stands for a secret: masked already, starred out, a variable, an empty word."""
-    return MASK.match(value) is not None or _HOLLOW().fullmatch(value) is not None or value.lower() in _WORDS
+    return MASK.match(value) is not None or _HOLLOW().fullmatch(value) is not None or value.lower() in _HOLLOWS
+
+
+def label(value: str) -> bool:
+    """Tell whether a value beside a name in a table, or after a name of many meanings, is a heading, a type or a result."""
+    return placeholder(value) or value.lower() in _LABELS
 
 
 def classes(value: str) -> tuple[bool, bool, bool, bool]:
     """Tell whether a value holds lower-case letters, upper-case letters, digits, and signs that are rare inside words."""
+    value = value[:_LOOKED_AT]
     return (
-        any(character.islower() for character in value),
-        any(character.isupper() for character in value),
-        any(character.isdigit() for character in value),
-        any(not character.isalnum() and character not in "-_.,:;/()" for character in value),
+        value != value.upper(),
+        value != value.lower(),
+        _DIGIT().search(value) is not None,
+        _SIGN().search(value) is not None,
     )
 
 

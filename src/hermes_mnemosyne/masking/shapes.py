@@ -21,8 +21,10 @@ _COOKIE = lazy(r"(?i)\b(?:set-)?cookie\d?[\"']?[ \t]{0,3}:[ \t]{0,3}[\"']?(?=[^\
 _COOKIE_VALUE = lazy(r"=([^;\s]{4,})")
 _COOKIE_ATTRIBUTES = ("expires", "path", "domain", "max-age", "samesite", "version", "priority", "comment")
 _SIGNED = lazy(r"(?i)[?&;](?:sig|x-amz-signature|x-amz-security-token|x-goog-signature)=([A-Za-z0-9%+/=_-]{16,4096})")
-_CURL = lazy(r"(?i)\bcurl\b[^\r\n]{0,96}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,128}:([^\s\"']{1,256})")
-_DISCORD = lazy(rf"(?<![A-Za-z0-9_.-])[MNO]{_B}{{22,27}}\.{_B}{{6,7}}\.{_B}{{27,45}}")
+_DISCORD = lazy(rf"(?<![A-Za-z0-9_.-])[MNO]{_B}{{22,27}}\.{_B}{{6,7}}\.{_B}{{27,45}}(?!{_B})")
+_REGISTRY = lazy(
+    r"\"_?auth\"\s{0,3}:\s{0,3}\"([A-Za-z0-9+/]{8,4096}={0,2})\"|(?<![\w-])_auth\s{0,3}=\s{0,3}\"?([A-Za-z0-9+/]{8,4096}={0,2})"
+)
 
 
 def _urls(text: str) -> Iterator[Find]:
@@ -73,14 +75,15 @@ def _cookies(text: str) -> Iterator[Find]:
                 yield Find(value.start(1), value.end(1), "cookie")
 
 
+def _registries(text: str) -> Iterator[Find]:
+    for match in _REGISTRY().finditer(text):
+        number = 1 if match[1] else 2
+        if opaque(match[number]):
+            yield Find(*match.span(number), "authorization")
+
+
 def _whole(pattern: Callable[[], re.Pattern[str]], kind: str) -> Callable[[str], Iterator[Find]]:
     return lambda text: (Find(match.start(), match.end(), kind) for match in pattern().finditer(text))
-
-
-def _first(pattern: Callable[[], re.Pattern[str]], kind: str) -> Callable[[str], Iterator[Find]]:
-    return lambda text: (
-        Find(match.start(1), match.end(1), kind) for match in pattern().finditer(text) if not placeholder(match[1])
-    )
 
 
 SHAPES: tuple[tuple[str, Callable[[str], Iterator[Find]]], ...] = (
@@ -91,6 +94,10 @@ SHAPES: tuple[tuple[str, Callable[[str], Iterator[Find]]], ...] = (
     ("cookie", _cookies),
     ("sig=", _values(_SIGNED, "url-signature")),
     ("-signature=", _values(_SIGNED, "url-signature")),
-    ("curl", _first(_CURL, "password")),
-    ("discord", _whole(_DISCORD, "discord-token")),
+    ('"auth"', _registries),
+    ("_auth", _registries),
 )
+
+LONGEST_TOKEN_WORD = 58
+"""A word with a token of Discord, which has no beginning of its own, is at least this long."""
+discord_tokens = _whole(_DISCORD, "discord-token")

@@ -16,6 +16,7 @@ class _Token:
     trigger: str
     pattern: Callable[[], re.Pattern[str]]
     digit: bool
+    headed: bool = False
 
     def find(self, text: str) -> Iterator[Find]:
         for match in self.pattern().finditer(text):
@@ -28,7 +29,7 @@ def _token(kind: str, trigger: str, body: str, *, head: str | None = None, digit
     # beginning lets the engine skip to it, hence the look-back after it.
     literal = re.escape(trigger)
     start = f"(?<![A-Za-z0-9_-]){head}" if head else f"{literal}(?<![A-Za-z0-9_-]{literal})"
-    return _Token(kind, trigger, lazy(start + body), digit)
+    return _Token(kind, trigger, lazy(start + body), digit, head is not None)
 
 
 SHORTEST_TOKEN = 16
@@ -56,7 +57,7 @@ TOKENS: tuple[_Token, ...] = (
     _token("npm-token", "npm_", f"{_W}{{30,}}+"),
     _token("pypi-token", "pypi-", f"{_B}{{40,}}+"),
     _token("jwt", "eyJ", rf"{_B}{{8,}}+(?:\.{{1,2}}{_B}++){{1,4}}", digit=False),
-    _token("telegram-token", ":AA", f":AA{_B}{{30,}}+", head="[0-9]{6,12}"),
+    _token("telegram-token", ":AA", f"{_B}{{30,}}+", head="[0-9]{6,12}:AA"),
     _token("sendgrid-key", "SG.", rf"{_B}{{16,}}+\.{_B}{{16,}}+", digit=False),
     _token("huggingface-token", "hf_", f"{_W}{{30,}}+", digit=False),
     _token("api-key", "gsk_", f"{_W}{{30,}}+"),
@@ -92,7 +93,94 @@ TOKENS: tuple[_Token, ...] = (
     _token("airtable-token", "pat", f"{_W}{{14}}\\.[0-9a-f]{{64}}(?![0-9A-Za-z])"),
     _token("mailchimp-key", "-us", "", head="[0-9a-f]{32}-us[0-9]{1,2}(?![0-9A-Za-z])"),
     _token("age-key", "AGE-SECRET-KEY-1", "[A-Z0-9]{30,}+", digit=False),
+    _token("gitlab-token", "glwt-", f"{_B}{{16,}}+"),
+    _token("gitlab-token", "GR1348941", f"{_B}{{20}}(?!{_B})"),
+    _token("twilio-key", "SK", "[0-9a-f]{32}(?![0-9A-Za-z])"),
+    _token("twilio-key", "AC", "[0-9a-f]{32}(?![0-9A-Za-z])"),
+    _token("google-token", "1//0", f"{_B}{{30,}}+"),
+    _token("azure-secret", "8Q~", r"[A-Za-z0-9_.~-]{31,34}(?![A-Za-z0-9_~-])", head="[A-Za-z0-9_~.]{3}8Q~"),
+    _token("facebook-token", "EAA", f"{_W}{{60,}}+"),
+    _token("discord-webhook", "discord", rf"(?:app)?\.com/api/webhooks/[0-9]{{16,20}}/{_B}{{40,}}+"),
+    _token("teams-webhook", "webhook.office.com/webhookb2/", r"[A-Za-z0-9@-]{36,}/IncomingWebhook/[A-Za-z0-9/_-]{32,}"),
+    _token("shopify-token", "shp", "(?:ss|ua)_[0-9a-fA-F]{32}(?![0-9A-Za-z])"),
+    _token("square-token", "EAAA", f"{_B}{{60}}(?!{_B})"),
+    _token("docker-token", "dckr_oat_", f"{_B}{{20,}}+", digit=False),
+    _token("grafana-token", "glc_", "[A-Za-z0-9+/]{32,}+={0,2}"),
+    _token("cloudflare-key", "v1.0-", "[0-9a-f]{24}-[0-9a-f]{100,}+"),
+    _token("heroku-key", "HRKU-", f"{_B}{{30,}}+"),
+    _token("bitbucket-token", "ATBB", f"{_W}{{32}}(?!{_W})"),
+    _token("api-key", "ATCTT3", "[A-Za-z0-9_=-]{50,}+"),
+    _token("api-key", "lin_oauth_", f"{_W}{{30,}}+"),
+    _token("api-key", "CCIPAT_", f"{_B}{{20,}}+"),
+    _token("api-key", "bkua_", "[0-9a-f]{40}(?![0-9A-Za-z])"),
+    _token("api-key", "nfp_", f"{_W}{{36,}}+"),
+    _token("api-key", "rnd_", f"{_W}{{28,}}+"),
+    _token("api-key", "sb_secret_", f"{_B}{{20,}}+"),
+    _token("api-key", "napi_", f"{_W}{{40,}}+"),
+    _token("api-key", "mdb_sa_sk_", f"{_B}{{30,}}+"),
+    _token("api-key", "tgp_v1_", f"{_B}{{30,}}+"),
+    _token("api-key", "lsv2_", f"(?:pt|sk)_{_B}{{32,}}+"),
+    _token("api-key", "pcsk_", f"{_B}{{40,}}+"),
+    _token("api-key", "sk_", "[0-9a-f]{48}(?![0-9A-Za-z])"),
+    _token("api-key", "tvly-", f"{_B}{{20,}}+"),
+    _token("api-key", "fc-", "[0-9a-f]{32}(?![0-9A-Za-z])"),
+    _token("api-key", "bb_live_", f"{_B}{{20,}}+"),
+    _token("api-key", "e2b_", "[0-9a-f]{40}(?![0-9A-Za-z])"),
+    _token("api-key", "re_", f"{_W}{{8}}_{_W}{{20,}}+"),
+    _token("api-key", "xsmtpsib-", "[0-9a-f]{60,}+(?:-[A-Za-z0-9]+)?"),
+    _token("api-key", "access-", f"(?:sandbox|development|production)-[0-9a-f]{{8}}-{_B}{{20,}}+"),
+    _token("api-key", "rzp_live_", f"{_W}{{14,}}+"),
+    _token("api-key", "FLWSECK", f"(?:_TEST)?-{_B}{{12,}}+"),
+    _token("api-key", "CFPAT-", f"{_B}{{40,}}+"),
+    _token("api-key", "tfp_", f"{_B}{{40,}}+"),
+    _token("api-key", "pat-", f"(?:na|eu|ap)[0-9]-[0-9a-f]{{8}}-{_B}{{20,}}+"),
+    _token("api-key", "dt0c01.", f"{_W}{{24}}\\.{_W}{{60,}}+"),
+    _token("api-key", "sq", "[apu]_[0-9a-f]{40}(?![0-9A-Za-z])"),
+    _token("api-key", "AKCp", f"{_W}{{60,}}+"),
+    _token("api-key", "oy2", "[a-z0-9]{43}(?![0-9A-Za-z])"),
+    _token("api-key", "pnu_", f"{_W}{{36}}(?!{_W})"),
+    _token("api-key", "duffel_", f"(?:live|test)_{_B}{{40,}}+"),
+    _token("api-key", "EZ", f"[AT]K{_W}{{54}}(?!{_W})"),
+    _token("api-key", "sha256~", f"{_B}{{43}}(?!{_B})"),
+    _token("api-key", "LTAI", f"{_W}{{12,30}}(?!{_W})"),
+    _token("api-key", "AQVN", f"{_B}{{30,}}+"),
+    _token("api-key", "y0_", f"{_B}{{50,}}+"),
+    _token("api-key", "fo1_", f"{_B}{{40,}}+"),
+    _token("api-key", "fm1", f"[ar]_{_B}{{40,}}+"),
+    _token("api-key", "dd", f"[pw]_{_W}{{36}}(?!{_W})"),
+    _token("api-key", "ops_eyJ", f"{_B}{{200,}}+", digit=False),
+    _token("matrix-token", "syt_", f"{_B}{{24,}}+"),
+    _token("private-key", "LS0tLS1CRUdJTi", "(?:BQUklWQVRF|BSU0EgUFJJVkFURS|BFQyBQUklWQVRF|BPUEVOU1NIIFBSSVZBVE|BFTkNSWVBURUQgUFJJVkFURS|BEU0EgUFJJVkFURS)"
+           "[A-Za-z0-9+/]*+={0,2}", digit=False),
 )  # fmt: skip
+
+
+_PIECES = lazy("[A-Za-z0-9_-]+")
+_HEAD = 3
+
+
+def _by_head() -> tuple[dict[str, list[int]], list[int]]:
+    """Return the numbers of the tokens by the first letters of their beginning, and those that are not to be looked up so."""
+    heads: dict[str, list[int]] = {}
+    rest = []
+    for number, token in enumerate(TOKENS):
+        head = token.trigger[:_HEAD]
+        if token.headed or len(head) < _HEAD or not _PIECES().fullmatch(head):
+            rest.append(number)
+        else:
+            heads.setdefault(head, []).append(number)
+    return heads, rest
+
+
+_HEADS, _HEADLESS = _by_head()
+
+
+def tokens_in(words: str) -> list[_Token]:
+    """Return the tokens whose beginnings stand in some words; of many few are looked for, those that a piece can begin."""
+    found = [number for number in _HEADLESS if TOKENS[number].trigger in words]
+    for head in _HEADS.keys() & {piece[:_HEAD] for piece in _PIECES().findall(words)}:
+        found += [number for number in _HEADS[head] if TOKENS[number].trigger in words]
+    return [TOKENS[number] for number in sorted(found)]
 
 
 # -- private keys ----------------------------------------------------------------------------------------------------------------
