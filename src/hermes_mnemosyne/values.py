@@ -163,7 +163,8 @@ class RecallResult:
 
     `degraded` lists what could not be used, such as `vector` or `spool`; `notes` what a reader should know: `empty-query`,
     `bounded` (frequent words only: newest matches), `cut-query` (a long query was shortened), `cut-budget`. `searched` is the
-    number of rows within the filters. Both empty and `hits` empty means: nothing relevant is stored.
+    number of rows within themes, kinds and target, of a recall of turns also within its session. Both empty and `hits` empty means:
+    nothing relevant is stored.
     """
 
     query: str

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_mnemosyne.store.operations import MarkInjected
-from hermes_mnemosyne.store.protocol import Filter, Neighbours
+from hermes_mnemosyne.store.protocol import Filter, Neighbours, Reach
 from hermes_mnemosyne.values import Turn
 from tests.conformance.world import EVERYTHING, World, any_of, body_of, contexts_of, turn
 
@@ -243,3 +243,22 @@ def test_the_words_around_a_brief_capture_are_those_around_any_other(new_world: 
     world.say("second chair", brief=True)
     assert world.store.upkeep(seconds=30)
     assert sorted(world.found("chair")) == ["first lamp", "second chair"]
+
+
+PLACE = st.tuples(st.sampled_from(["alpha", "Alpha", "beta"]), st.sampled_from(["", "contact"]), st.sampled_from(["s1", "s2"]))
+
+
+@given(
+    said=st.lists(PLACE, max_size=10),
+    reach=st.builds(Reach, st.none() | st.frozensets(st.sampled_from(["alpha", "beta"])), st.sampled_from([None, "", "contact"])),
+)
+def test_the_turns_of_a_session_are_counted_within_reach(
+    new_world: Callable[..., World], said: list[tuple[str, str, str]], reach: Reach
+) -> None:
+    world = new_world()
+    for number, (theme, subject, session) in enumerate(said):
+        world.say(f"turn {number}", theme=theme, subject=subject, session=session)
+        world.add(f"entry {number}", theme=theme, subject=subject, session_id=session)
+    for session in ("s1", "s2", "s3"):
+        within = sum(name == session and reach.covers(theme, subject) for theme, subject, name in said)
+        assert world.store.session_turns(Filter(reach=reach, session_id=session)) == within

@@ -241,6 +241,15 @@ def test_the_tools_answer_from_the_own_theme(hermes: HermesHome) -> None:
     assert (row["role"], row["session_id"]) == ("user", SESSION)
 
 
+def test_a_search_in_the_session_counts_the_session(hermes: HermesHome) -> None:
+    provider = hermes.start()
+    provider.sync_turn(BOAT, REPLY, session_id="another session")
+    provider.sync_turn("We had lunch by the river.", "It was a good lunch.", session_id=SESSION)
+    for scope, count in (("session", 2), ("current", 4)):
+        note = answer_of(provider, "recall_conversation", query="zeppelin", scope=scope)["note"]
+        assert note.startswith(f"Searched {count} messages (scope {scope})")
+
+
 def test_a_theme_out_of_reach_answers_like_one_that_does_not_exist(hermes: HermesHome) -> None:
     marketing = hermes.start(agent_identity="marketing")
     marketing.on_memory_write("add", "memory", BOAT, {})

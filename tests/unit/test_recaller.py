@@ -43,6 +43,9 @@ class FakeStore:
     def size(self, where: Filter) -> int:
         return self.claimed or sum(row.kind in where.kinds for row in self.rows.values())
 
+    def session_turns(self, where: Filter) -> int:
+        return sum(isinstance(row, Turn) and row.session_id == where.session_id for row in self.rows.values())
+
     def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
         held = {term: sum(term in tokens for tokens in self.tokens.values()) for term in terms}
         return {term: min(self.counts.get(term, count), ceiling) for term, count in held.items()}

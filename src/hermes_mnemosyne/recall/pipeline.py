@@ -86,11 +86,12 @@ class Recaller:
         fresh = [row for row in overlay.rows if row.uid not in overlay.hidden and admits(where, row)]
         where = dataclasses.replace(where, exclude=where.exclude | overlay.uids) if overlay.uids else where
         rows = self._store.size(where) + len(fresh)
+        searched = rows if where.session_id is None or where.kinds != ("turn",) else self._store.session_turns(where) + len(fresh)
         asked = self._analyser.analyse_query(query.text)
         if not asked.terms:
-            return RecallResult(query=query.text, notes=("empty-query",), searched=rows)
+            return RecallResult(query=query.text, notes=("empty-query",), searched=searched)
         if query.limit < 1 or not rows:
-            return RecallResult(query=query.text, searched=rows)
+            return RecallResult(query=query.text, searched=searched)
         terms = counted_terms(asked)
         counts = self._store.term_counts(terms, where, ceiling=ceiling_of(rows, len(terms)))
         plan = plan_of(asked, counts, rows, max(_FEWEST_CANDIDATES, 2 * query.limit))
@@ -110,7 +111,7 @@ class Recaller:
         packed, left_out = pack(hits, query.limit, budget)
         flags = {"bounded": plan.bounded, "cut-query": asked.cut or plan.shortened, "cut-budget": left_out}
         notes = tuple(name for name, is_set in flags.items() if is_set)
-        return RecallResult(query=query.text, hits=tuple(packed), notes=notes, searched=rows)
+        return RecallResult(query=query.text, hits=tuple(packed), notes=notes, searched=searched)
 
     # -- which rows --------------------------------------------------------------------------------------------------------------
 

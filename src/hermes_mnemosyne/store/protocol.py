@@ -269,6 +269,10 @@ class Store(Protocol):
         """Return the number of rows within the reach, kinds and target of a filter; other conditions are ignored."""
         ...
 
+    def session_turns(self, where: Filter) -> int:
+        """Return the number of turns within reach of the filter's session, by index alone; other conditions are ignored."""
+        ...
+
     def unindexed(self, reach: Reach) -> list[Entry | Turn]:
         """Return rows within reach that a search misses at this moment, because the index cannot be completed now."""
         ...

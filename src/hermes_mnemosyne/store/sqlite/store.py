@@ -202,6 +202,13 @@ class SqliteStore(SqliteVectors):
         with self._connections.reading() as db:
             return search.scopes_of(db, where.reach).size(where)
 
+    def session_turns(self, where: Filter) -> int:
+        """Return the number of turns within reach of the filter's session."""
+        with self._connections.reading() as db:
+            ids = json.dumps(search.scopes_of(db, where.reach).ids())
+            count: int = db.execute(statements("search")["session_turns"], (where.session_id, ids)).fetchone()[0]
+        return count
+
     def unindexed(self, reach: Reach) -> list[Entry | Turn]:
         """Return rows that no search finds, because another process keeps them from being indexed just now."""
         if self._index_recent():

@@ -7,6 +7,10 @@ SELECT 1 FROM entries WHERE superseded_by IS NOT NULL LIMIT 1
 -- name: session
 SELECT n.id FROM sessions AS n WHERE n.session_id = ? AND n.scope IN (SELECT value FROM json_each(?))
 
+-- name: session_turns
+SELECT count(*) FROM sessions AS n JOIN turns AS t ON t.session = n.id
+WHERE n.session_id = ? AND n.scope IN (SELECT value FROM json_each(?))
+
 -- name: best_in_range
 SELECT rowid, -bm25(tokens, 1.0, 0.3, 0.0, 0.0) AS score FROM tokens
 WHERE tokens MATCH :match AND rowid BETWEEN :low AND :high ORDER BY score DESC, rowid LIMIT :limit
