@@ -244,7 +244,7 @@ def test_the_tools_answer_from_the_own_theme(hermes: HermesHome) -> None:
 def test_a_search_in_the_session_counts_the_session(hermes: HermesHome) -> None:
     provider = hermes.start()
     provider.sync_turn(BOAT, REPLY, session_id="another session")
-    provider.sync_turn("We had lunch by the river.", "It was a good lunch.", session_id=SESSION)
+    provider.sync_turn("We paint the kitchen of the summer house in pale green.", REPLY, session_id=SESSION)
     for scope, count in (("session", 2), ("current", 4)):
         note = answer_of(provider, "recall_conversation", query="zeppelin", scope=scope)["note"]
         assert note.startswith(f"Searched {count} messages (scope {scope})")
