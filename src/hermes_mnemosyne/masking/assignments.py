@@ -36,6 +36,7 @@ _EXPRESSION = lazy(r"[-(\[{<]|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
 _POLISH = ("has\u0142o", "haslo")
 _SETTING = lazy(r"\b(?:set|chang|reset|updat|switch|turn|(?:ge)?setz|\u00e4nder|stell)")
 _NEXT_PAIR = lazy(r"[;&,](?=[\w.-]{1,64}[=:])|;\Z|</|<br|\|\Z|(?<=[!-~])[\u3000-\u9fff\uac00-\ud7a3\uff00-\uff0f]")
+_PAIR_SIGNS = frozenset(";&,<")
 _CLOSING = {"\u201c": "\u201d", "\u201e": "\u201c", "\u00ab": "\u00bb", "\u2018": "\u2019", "\u300c": "\u300d"}
 _LOGIN = lazy(
     r"\b(?:user(?:name)?|login|log-in|e-?mail|account|konto|benutzer|wi-?fi|wlan|ssid|ssh|s?ftp|root|admin|usr|creds?|credentials)\b"
@@ -168,7 +169,9 @@ def _bare(text: str, match: re.Match[str], given: _Given) -> tuple[int, int] | N
     run = (_SHORT if given.name.weak else _BARE)().match(text, start)
     if run is None:
         return None
-    value = _NEXT_PAIR().split(run.group(), maxsplit=1)[0]
+    value = run.group()
+    if value.endswith("|") or not value.isascii() or not _PAIR_SIGNS.isdisjoint(value):
+        value = _NEXT_PAIR().split(value, maxsplit=1)[0]
     if MASK.match(value) or placeholder(value) or _CALL().match(value):
         return None
     value = value.rstrip(".,;:!?)]}>*_`")
