@@ -210,11 +210,12 @@ class Memory:
         where = filter_of(asked, self._narrowed(asked.themes))
         overlay, complete = self.engine.overlay(self.reach)
         meaning, is_missing = self._meaning(text, asked)
-        result = self.engine.recaller.recall(replace(asked, text=text), where, now=now_text(), overlay=overlay, meaning=meaning)
+        asked = asked if text == asked.text else replace(asked, text=text)
+        result = self.engine.recaller.recall(asked, where, now=now_text(), overlay=overlay, meaning=meaning)
         self.engine.counters["recalls"] += 1
         self.engine.counters["recalls_without_vector"] += is_missing
         degraded = [name for name, is_lacking in (("vector", is_missing), ("spool", not complete)) if is_lacking]
-        return replace(result, degraded=(*result.degraded, *degraded))
+        return replace(result, degraded=(*result.degraded, *degraded)) if degraded else result
 
     def get(self, uid: str) -> Entry | Turn:
         """Return a live row by its uid or an alias of it. Raises NotFound, also for rows out of reach."""

@@ -23,7 +23,7 @@ from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Sto
 from hermes_mnemosyne.values import Entry, Hit, RecallQuery, RecallResult, Turn
 
 _FEWEST_CANDIDATES = 64
-_SPARE = 16
+_SPARE = 12
 _Score = Callable[[LexicalQuery, Mapping[str, int]], float]
 
 

@@ -137,7 +137,7 @@ class Connections:
         """Lend a reader. Raises StoreBusy when all of them are busy for long."""
         pool = self._pool
         with pool:
-            if not pool.wait_for(self._may_lend, timeout=self._wait):
+            if not self._may_lend() and not pool.wait_for(self._may_lend, timeout=self._wait):
                 raise StoreBusy(f"{self.path}: all readers are busy; try again")
             if self._closed:
                 raise StoreError(f"{self.path}: this memory was closed; open it again")

@@ -118,7 +118,7 @@ class Index:
 
 def has_recent(db: sqlite3.Connection) -> bool:
     """Tell whether the index lacks rows of the latest writes."""
-    return db.execute(statements("upkeep")["recent"], (1,)).fetchone() is not None
+    return db.execute(statements("upkeep")["any_recent"]).fetchone() is not None
 
 
 def index_recent(connections: Connections, *, wait: float, pause: float = 0.0) -> None:

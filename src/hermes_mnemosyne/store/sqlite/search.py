@@ -289,7 +289,8 @@ def terms_in(db: sqlite3.Connection, ids: Sequence[int], terms: Sequence[str]) -
     padded = [(term, f" {term} ") for term in terms]
     wanted = frozenset(terms)
     found = {}
-    for row, body in db.execute(statements("search")["bodies"], (json.dumps(list(ids)),)):
+    name = "bodies_with_recent" if has_recent(db) else "bodies"
+    for row, body in db.execute(statements("search")[name], (json.dumps(list(ids)),)):
         if len(padded) > _MOST_LOOKUPS:
             found[row] = wanted.intersection(body.split(" "))
         else:

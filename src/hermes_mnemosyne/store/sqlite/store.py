@@ -7,6 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -231,16 +232,25 @@ class SqliteStore(SqliteVectors):
             return False
         return True
 
-    def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
-        """Return in how many rows each term stands, counted up to `ceiling`."""
+    @contextmanager
+    def _searching(self) -> Iterator[sqlite3.Connection]:
+        """Lend a reader whose index lacks nothing, as far as that can be had."""
+        with self._connections.reading() as db:
+            if not indexing.has_recent(db):
+                yield db
+                return
         self._index_recent()
         with self._connections.reading() as db:
+            yield db
+
+    def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
+        """Return in how many rows each term stands, counted up to `ceiling`."""
+        with self._searching() as db:
             return self._counts.get(db, terms, where, ceiling)
 
     def lexical(self, query: LexicalQuery, where: Filter) -> list[Candidate]:
         """Return the best matching rows, best first."""
-        self._index_recent()
-        with self._connections.reading() as db:
+        with self._searching() as db:
             return search.lexical(db, query, where)
 
     def terms_in(self, ids: Sequence[int], terms: Sequence[str]) -> dict[int, frozenset[str]]:
@@ -255,11 +265,15 @@ class SqliteStore(SqliteVectors):
     def speakers(self, reach: Reach) -> frozenset[str]:
         """Return the known speakers within reach."""
         with self._connections.reading() as db:
-            ids = json.dumps(search.scopes_of(db, reach).ids())
-            return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (ids,)))
+            scopes = search.scopes_of(db, reach)
+            if not any(turns for *_, turns in scopes.rows):
+                return frozenset()
+            return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (json.dumps(scopes.ids()),)))
 
     def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
         """Return the neighbours of turns within their sessions."""
+        if not any(map(self.is_turn, ids)):
+            return {}
         with self._connections.reading() as db:
             return search.neighbours(db, ids)
 

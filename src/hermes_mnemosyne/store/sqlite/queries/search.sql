@@ -42,6 +42,9 @@ SELECT count(*) FROM (SELECT 1 FROM tokens
     WHERE tokens MATCH ?1 AND (?2 IS NULL OR rowid >> 36 IN (SELECT value FROM json_each(?2))) LIMIT ?3)
 
 -- name: bodies
+SELECT t.rowid, t.body FROM json_each(?) AS j JOIN tokens AS t ON t.rowid = j.value
+
+-- name: bodies_with_recent
 SELECT t.rowid, t.body FROM json_each(?1) AS j JOIN tokens AS t ON t.rowid = j.value
 UNION ALL SELECT r.row, r.body FROM json_each(?1) AS j JOIN recent_tokens AS r ON r.row = j.value
 

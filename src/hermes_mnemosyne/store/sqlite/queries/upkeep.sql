@@ -98,6 +98,9 @@ DELETE FROM injected WHERE at < ?
 -- name: save_meta_once
 INSERT OR IGNORE INTO meta VALUES (?, ?)
 
+-- name: any_recent
+SELECT 1 FROM recent_tokens LIMIT 1
+
 -- name: recent
 SELECT row, length(body) + length(context) FROM recent_tokens ORDER BY row LIMIT ?
 
