@@ -45,7 +45,8 @@ def test_a_one_shot_turn_is_stored_once_and_recalled_by_the_next(hermes: Home, m
 def test_a_quiet_chat_is_stored_once(hermes: Home) -> None:
     done = hermes.observed_hermes("chat", "-q", lines(BOAT, say("What a fine boat that must be, in Bergen.")), "-Q")
     assert "What a fine boat" in done.stdout
-    assert [row["content"].splitlines()[0] for row in hermes.rows("turn")] == [BOAT, "What a fine boat that must be, in Bergen."]
+    said = sorted(hermes.rows("turn"), key=lambda row: row["position"])
+    assert [row["content"].splitlines()[0] for row in said] == [BOAT, "What a fine boat that must be, in Bergen."]
 
 
 @pytest.fixture(params=[host.name for host in HOSTS])
