@@ -262,3 +262,18 @@ def table(verdicts: Sequence[Verdict]) -> str:
 def verdicts_json(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """Return verdicts as JSON-ready objects."""
     return [{**asdict(verdict), "verdict": verdict.word} for verdict in verdicts]
+
+
+def concluded(
+    out: Path, facts: Mapping[str, Any], figures: Mapping[str, Any], verdicts: Sequence[Verdict], before: Sequence[float]
+) -> int:
+    """Write a run's result with the machine and its load since `before`, print the table, and return 1 when a gate is missed."""
+    after = load()
+    report = {
+        **facts, "machine": machine(), "load_before": before, "load_after": after, "verdicts": verdicts_json(verdicts), "figures": figures,
+    }  # fmt: skip
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(table(verdicts))
+    print(f"\nload {before} -> {after}; written to {out}")
+    return int(any(verdict.kind == "gate" and verdict.holds is False for verdict in verdicts))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import shutil
 import sys
 import tempfile
@@ -32,10 +31,8 @@ from benchmarks.harness import (
     at_most,
     cache_dir,
     clean_environment,
+    concluded,
     load,
-    machine,
-    table,
-    verdicts_json,
 )
 from benchmarks.vectors import DIMENSION, synthetic
 
@@ -163,15 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
                 at_least(f"{system.name}: backfill against the embedder alone", round(share, 3), _NEAR_RAW, "", "goal")
             )
             verdicts.append(Verdict(f"{system.name}: texts per second alone", round(speeds["raw"]), "", "info", None))
-    report = {
-        "queries": options.queries, "machine": machine(), "load_before": before, "load_after": load(),
-        "verdicts": verdicts_json(verdicts), "figures": figures,
-    }  # fmt: skip
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(table(verdicts))
-    print(f"\nload {before} -> {report['load_after']}; written to {options.out}")
-    return int(any(verdict.kind == "gate" and verdict.holds is False for verdict in verdicts))
+    return concluded(options.out, {"queries": options.queries}, figures, verdicts, before)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,8 @@ from benchmarks.harness import (
     at_most,
     cache_dir,
     clean_environment,
+    concluded,
     load,
-    machine,
-    table,
-    verdicts_json,
 )
 from benchmarks.vectors_driver import SMALL_SHARE, SMALL_THEME
 
@@ -226,15 +224,8 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stderr.write(f"-- {size:,} vectors\n")
             figures[str(size)], judged = measured(size, options.queries, Path(directory))
             verdicts += judged
-    report = {
-        "seed": SEED, "dimension": DIMENSION, "intrinsic": INTRINSIC, "queries": options.queries, "machine": machine(),
-        "load_before": before, "load_after": load(), "verdicts": verdicts_json(verdicts), "figures": figures,
-    }  # fmt: skip
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(table(verdicts))
-    print(f"\nload {before} -> {report['load_after']}; written to {options.out}")
-    return int(any(verdict.kind == "gate" and verdict.holds is False for verdict in verdicts))
+    facts = {"seed": SEED, "dimension": DIMENSION, "intrinsic": INTRINSIC, "queries": options.queries}
+    return concluded(options.out, facts, figures, verdicts, before)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ of a rough distance; the caller looks at these exactly.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -155,7 +156,7 @@ def _least_of(parts: list[tuple[Block, Sequence[int], list[int]]], count: int, b
     return [(row, stamp) for _, row, stamp in sorted(found)[:count]]
 
 
-class _Arrays:
+class _Arrays(ABC):
     """What the kernels with numpy share: rows in order, chosen by pieces of a block."""
 
     def merged(self, blocks: Sequence[Block], dead: Iterable[int]) -> Block:
@@ -180,13 +181,13 @@ class _Arrays:
             start += len(block)
         return Block(rows[kept], stamps[kept], codes)
 
+    @abstractmethod
     def _empty(self, like: Block, count: int) -> Any:
         """Return room for the codes of so many vectors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _put(self, codes: Any, places: Any, source: Any, chosen: Any) -> None:
         """Copy the chosen codes of a block to these places."""
-        raise NotImplementedError
 
     @staticmethod
     def _pieces(block: Block, choice: Choice) -> list[Any]:
