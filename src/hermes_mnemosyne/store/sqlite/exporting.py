@@ -9,9 +9,9 @@ from typing import Any
 
 from hermes_mnemosyne.store.protocol import Reach
 from hermes_mnemosyne.store.sqlite.loading import load
-from hermes_mnemosyne.store.sqlite.rows import snapshot
 from hermes_mnemosyne.store.sqlite.search import Scopes
 from hermes_mnemosyne.store.sqlite.sql import statements
+from hermes_mnemosyne.store.writing.rows import snapshot
 
 _BATCH = 500
 

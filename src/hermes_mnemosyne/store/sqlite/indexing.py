@@ -14,52 +14,32 @@ from dataclasses import dataclass
 
 from hermes_mnemosyne.store.sqlite.connections import Connections
 from hermes_mnemosyne.store.sqlite.sql import statements
+from hermes_mnemosyne.store.writing.database import Tokens
 
-# Neighbours lend at most this many tokens; a text of more tokens than the second figure carries its own context.
-CONTEXT_TOKENS = 64
-OWN_CONTEXT_TOKENS = 512
 # A transaction with more rows than this writes its own segment.
 _MOST_RECENT_AT_ONCE = 64
 # Moved in one transaction, which holds the write lock for about 3 ms.
 _MOVED_ROWS, _MOVED_CHARS = 256, 32_768
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """One full-text row: encoded tokens of the text, of its neighbours, facets, and the analyser's version."""
+@dataclass(slots=True)
+class Backlog:
+    """The length of the tokens that this process has written since it last moved them into the index."""
 
-    body: str
-    context: str
-    facets: str
-    version: int
-
-    @property
-    def is_long(self) -> bool:
-        """Tell whether the text is long enough to carry its own context."""
-        return self.body.count(" ") >= OWN_CONTEXT_TOKENS
-
-    @property
-    def lent(self) -> str:
-        """Return the tokens that the text lends to its neighbours."""
-        return lend(self.body)
-
-
-def lend(body: str) -> str:
-    """Return the tokens that a body lends to its neighbours."""
-    return " ".join(body.split(" ", CONTEXT_TOKENS)[:CONTEXT_TOKENS])
+    chars: int = 0
 
 
 class Index:
     """The full-text rows as they will be at the end of the transaction."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        """Begin with what is stored."""
+    def __init__(self, db: sqlite3.Connection, backlog: Backlog | None = None) -> None:
+        """Begin with what is stored; the length of what goes into `recent_tokens` is added to `backlog`."""
         self._db = db
         self._sql = statements("write")
         self._changed: dict[int, Tokens | None] = {}
         self._fresh: set[int] = set()
         self._recent: set[int] = set()
-        self.recent_chars = 0
+        self._backlog = backlog or Backlog()
 
     def get(self, row: int) -> Tokens | None:
         """Return the full-text row of a row number."""
@@ -92,7 +72,7 @@ class Index:
 
     def copy(self) -> Index:
         """Return an independent copy, for a savepoint."""
-        other = Index(self._db)
+        other = Index(self._db, self._backlog)
         other._changed = dict(self._changed)
         other._fresh = set(self._fresh)
         other._recent = set(self._recent)
@@ -109,7 +89,7 @@ class Index:
                 self._db.execute(self._sql["delete_tokens"], (row,))
             if tokens is not None:
                 self._db.execute(insert, (row, tokens.body, tokens.context, tokens.facets, tokens.version))
-                self.recent_chars += few * (len(tokens.body) + len(tokens.context))
+                self._backlog.chars += few * (len(tokens.body) + len(tokens.context))
         if not few:
             # Only where they stand in `recent_tokens` would the search for missing vectors see them.
             written = [row for row, tokens in self._changed.items() if tokens is not None]

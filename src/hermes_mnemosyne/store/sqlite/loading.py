@@ -6,8 +6,8 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from hermes_mnemosyne.store.sqlite.rows import entry_value, turn_value
 from hermes_mnemosyne.store.sqlite.sql import statements
+from hermes_mnemosyne.store.writing.rows import entry_value, turn_value
 from hermes_mnemosyne.values import Entry, Turn
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
 from hermes_mnemosyne.store.sqlite.connections import Connection
 from hermes_mnemosyne.store.sqlite.indexing import has_recent
-from hermes_mnemosyne.store.sqlite.rows import SHELVES, TURN, age_of, bounds, shelf_of
 from hermes_mnemosyne.store.sqlite.sql import statements
+from hermes_mnemosyne.store.writing.rows import SHELVES, TURN, age_of, bounds, shelf_of
 
 _ALL = (-(2**63), 2**63 - 1)
 # More ranges than this are cheaper as one scan with a set of places than as one query each.

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,17 @@ from hermes_mnemosyne.store.protocol import (
     Preview,
     Reach,
 )
-from hermes_mnemosyne.store.sqlite import exporting, indexing, opening, search, upkeep
-from hermes_mnemosyne.store.sqlite.applying import apply
+from hermes_mnemosyne.store.sqlite import exporting, indexing, migrate, opening, search, upkeep
 from hermes_mnemosyne.store.sqlite.connections import Connections, Options
 from hermes_mnemosyne.store.sqlite.figures import figures
 from hermes_mnemosyne.store.sqlite.loading import load
-from hermes_mnemosyne.store.sqlite.previewing import preview
-from hermes_mnemosyne.store.sqlite.rows import TURN, entry_value, shelf_of, turn_value
 from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.sqlite.transaction import Tools
 from hermes_mnemosyne.store.sqlite.vector_store import SqliteVectors
+from hermes_mnemosyne.store.writing.applying import apply
+from hermes_mnemosyne.store.writing.database import Reading
+from hermes_mnemosyne.store.writing.previewing import preview
+from hermes_mnemosyne.store.writing.rows import TURN, entry_value, shelf_of, turn_value
+from hermes_mnemosyne.store.writing.transaction import Dialect, Tools
 from hermes_mnemosyne.values import Change, Entry, Turn
 
 _KEPT = timedelta(days=30)
@@ -75,7 +77,11 @@ class SqliteStore(SqliteVectors):
         with self._connections.reading() as db:
             self._replica: str = db.execute(statements("read")["meta"], ("replica",)).fetchone()[0]
             self._old_index = db.execute(statements("read")["meta"], ("analyser",)).fetchone()[0] != str(analyser.version)
-        self._tools = Tools(analyser, key, HybridClock(self._replica))
+        self._backlog = indexing.Backlog()
+        dialect = Dialect(
+            statements("write"), partial(indexing.Index, backlog=self._backlog), migrate.known(), (sqlite3.IntegrityError,)
+        )
+        self._tools = Tools(dialect, analyser, key, HybridClock(self._replica))
 
     @property
     def replica(self) -> str:
@@ -89,14 +95,14 @@ class SqliteStore(SqliteVectors):
         outcomes = apply(self._connections, ops, self._tools, wait=wait)
         if any(outcome.status == "forgotten" for outcome in outcomes):
             self._forgotten_at = time.monotonic()
-        if wait > _INDEX_WAIT and self._tools.recent_chars > _RECENT_CHARS:
+        if wait > _INDEX_WAIT and self._backlog.chars > _RECENT_CHARS:
             self._index_recent()
         return outcomes
 
     def preview(self, op: Operation) -> Preview:
         """Tell what a waiting operation would do, without doing it."""
         with self._connections.reading() as db:
-            return preview(db, self._tools.key, op)
+            return preview(Reading(db, statements("write"), self._tools.key), op)
 
     def last_clock(self) -> str:
         """Return the greatest edit clock that the store holds."""
@@ -226,7 +232,7 @@ class SqliteStore(SqliteVectors):
             if not indexing.has_recent(db):
                 return True
         try:
-            self._tools.recent_chars = 0
+            self._backlog.chars = 0
             indexing.index_recent(self._connections, wait=_INDEX_WAIT, pause=pause)
         except (StoreBusy, StoreFull, StoreUnavailable):
             return False
@@ -326,7 +332,7 @@ class SqliteStore(SqliteVectors):
     @property
     def is_behind(self) -> bool:
         """Whether this process has written so much since the last upkeep or search that the next one would take long."""
-        return self._tools.recent_chars > _MUCH_RECENT_CHARS
+        return self._backlog.chars > _MUCH_RECENT_CHARS
 
     def due(self) -> bool:
         """Tell whether there is work for `upkeep`."""

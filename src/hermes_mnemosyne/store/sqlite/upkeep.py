@@ -9,9 +9,9 @@ from hermes_mnemosyne._errors import StoreBusy, StoreCorrupt, StoreError
 from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.sqlite.connections import Connections
 from hermes_mnemosyne.store.sqlite.indexing import has_recent
-from hermes_mnemosyne.store.sqlite.rows import TURN, shelf_of
 from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.sqlite.transaction import Tools, Transaction
+from hermes_mnemosyne.store.writing.rows import TURN, shelf_of
+from hermes_mnemosyne.store.writing.transaction import Tools, Transaction
 
 # Larger files are not compacted of themselves: other writers would find them busy for longer than they wait.
 COMPACTED_BYTES = 512 * 1024 * 1024
@@ -205,7 +205,7 @@ def _with_neighbours(tx: Transaction, rows: list[int]) -> list[int]:
 
 
 def _index_row(tx: Transaction, row: int) -> None:
-    uid = tx.db.execute(statements("upkeep")["uid"], {"row": row}).fetchone()
+    uid = tx.db.execute(statements("upkeep")["uid"], (row,)).fetchone()
     live = tx.live(uid[0]) if uid else None
     if live is None:
         tx.index.remove(row)

@@ -32,7 +32,7 @@ UNION SELECT row FROM recent_tokens WHERE row > :after
 ORDER BY 1 LIMIT :limit
 
 -- name: uid
-SELECT uid FROM entries WHERE id = :row UNION ALL SELECT uid FROM turns WHERE id = :row
+SELECT uid FROM entries WHERE id = ?1 UNION ALL SELECT uid FROM turns WHERE id = ?1
 
 -- name: recount
 UPDATE scopes SET

@@ -8,7 +8,7 @@ UPDATE sequence SET seq = ?, clock = ? WHERE id = 1
 SELECT id FROM scopes WHERE theme = ? AND subject = ?
 
 -- name: insert_scope
-INSERT INTO scopes (theme, folded, subject) VALUES (?, ?, ?)
+INSERT INTO scopes (theme, folded, subject) VALUES (?, ?, ?) RETURNING id
 
 -- name: count_rows
 UPDATE scopes SET memory_rows = memory_rows + ?, user_rows = user_rows + ?, turn_rows = turn_rows + ? WHERE id = ?
@@ -110,7 +110,7 @@ INSERT INTO stamps VALUES (?, ?, ?) ON CONFLICT (scope, place) DO UPDATE SET sta
 SELECT id FROM sessions WHERE scope = ? AND session_id = ?
 
 -- name: insert_session
-INSERT INTO sessions (scope, session_id) VALUES (?, ?)
+INSERT INTO sessions (scope, session_id) VALUES (?, ?) RETURNING id
 
 -- name: last_turn
 SELECT id, position FROM turns WHERE session = ? ORDER BY position DESC, uid DESC LIMIT 1
@@ -259,6 +259,3 @@ SELECT session_id FROM sessions WHERE id = ?
 
 -- name: forgotten_occurrence
 SELECT 1 FROM forgotten WHERE mac = ? AND occurrence = ?
-
--- name: changes
-SELECT total_changes()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hermes_mnemosyne.store.operations import SCRATCH_THEME, Forget, Operation, Outcome
-from hermes_mnemosyne.store.sqlite.entries import own, own_grave, release_superseded
-from hermes_mnemosyne.store.sqlite.transaction import Transaction
-from hermes_mnemosyne.store.sqlite.turns import Session, capture_mac
+from hermes_mnemosyne.store.writing.entries import own, own_grave, release_superseded
+from hermes_mnemosyne.store.writing.transaction import Transaction
+from hermes_mnemosyne.store.writing.turns import Session, capture_mac
 from hermes_mnemosyne.values import TARGETS, Turn
 
 

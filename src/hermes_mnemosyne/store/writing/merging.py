@@ -13,10 +13,10 @@ from typing import Any
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.store.operations import MergeRecord, Outcome
 from hermes_mnemosyne.store.records import TYPES, Fields, entry_of, turn_of
-from hermes_mnemosyne.store.sqlite.entries import insert, is_kept_out, link, release_superseded, retire_row, save
-from hermes_mnemosyne.store.sqlite.forgetting import erase
-from hermes_mnemosyne.store.sqlite.transaction import Live, Rejected, Transaction
-from hermes_mnemosyne.store.sqlite.turns import Session, capture_mac, restore_turn
+from hermes_mnemosyne.store.writing.entries import insert, is_kept_out, link, release_superseded, retire_row, save
+from hermes_mnemosyne.store.writing.forgetting import erase
+from hermes_mnemosyne.store.writing.transaction import Live, Rejected, Transaction
+from hermes_mnemosyne.store.writing.turns import Session, capture_mac, restore_turn
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import ROLES, VISIBILITIES, Entry, Turn
 
@@ -214,9 +214,7 @@ def _history(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Out
         return _refused(tx, op, uid)
     if isinstance(value, Entry) and is_kept_out(tx, op, value.target, content_hash(value.content), clock=clock, explicit=True):
         return _refused(tx, op, uid)
-    before_it = tx.db.execute(tx.sql["changes"]).fetchone()[0]
-    tx.record(action, value, clock=clock, at=at)
-    added = tx.db.execute(tx.sql["changes"]).fetchone()[0] != before_it
+    added = tx.record(action, value, clock=clock, at=at)
     return Outcome(op_id=op.op_id, uid=uid, status="added" if added else "exists")
 
 

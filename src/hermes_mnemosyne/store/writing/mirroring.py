@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 
 from hermes_mnemosyne.store.operations import AddEntry, MirrorChange, MirrorFile, Outcome
-from hermes_mnemosyne.store.sqlite.entries import add, change, is_kept_out, retire_row, save
-from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.sqlite.transaction import Live, Rejected, Transaction
+from hermes_mnemosyne.store.writing.database import View
+from hermes_mnemosyne.store.writing.entries import add, change, is_kept_out, retire_row, save
+from hermes_mnemosyne.store.writing.transaction import Live, Rejected, Transaction
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Entry, Origin
 
@@ -21,7 +20,7 @@ def mirror_change(tx: Transaction, op: MirrorChange) -> Outcome:
         raise Rejected(f"{op.action} needs a text to match: old_text is blank")
     if op.action != "remove" and not op.content.strip():
         raise Rejected(f"{op.action} needs a content: it is blank")
-    uid = None if op.action == "add" else matching(tx.db, op, tx.scope(op.theme, op.subject))
+    uid = None if op.action == "add" else matching(tx, op, tx.scope(op.theme, op.subject))
     row = tx.live(uid) if uid else None
     if row is None:
         if op.action == "remove":
@@ -48,9 +47,9 @@ def _as_add(op: MirrorChange) -> AddEntry:
     )  # fmt: skip
 
 
-def matching(db: sqlite3.Connection, op: MirrorChange, scope: int) -> str | None:
+def matching(view: View, op: MirrorChange, scope: int) -> str | None:
     """Return the uid of the row of this file that a replace or remove means, None when there is none."""
-    sql = statements("write")
+    db, sql = view.db, view.sql
     place = (op.origin.place, scope, op.target)
     for text in (op.previous_content, op.old_text):
         if text.strip():

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hermes_mnemosyne.store.operations import AddEntry, EditEntry, Operation, Outcome, Retire, Undo
-from hermes_mnemosyne.store.sqlite.rows import (
+from hermes_mnemosyne.store.writing.rows import (
     SHELVES,
     dumps,
     entry_from_snapshot,
@@ -16,8 +16,8 @@ from hermes_mnemosyne.store.sqlite.rows import (
     row_number,
     turn_from_snapshot,
 )
-from hermes_mnemosyne.store.sqlite.transaction import Live, Rejected, Transaction
-from hermes_mnemosyne.store.sqlite.turns import restore_turn
+from hermes_mnemosyne.store.writing.transaction import Live, Rejected, Transaction
+from hermes_mnemosyne.store.writing.turns import restore_turn
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Entry, Origin
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, Outcome, TurnText
 from hermes_mnemosyne.store.protocol import ContentKey
-from hermes_mnemosyne.store.sqlite.indexing import OWN_CONTEXT_TOKENS, lend
-from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.sqlite.transaction import Transaction
+from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, View, lend
+from hermes_mnemosyne.store.writing.transaction import Transaction
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Turn
 
@@ -32,7 +30,7 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
     scope = tx.scope(op.theme, op.subject)
     session = tx.session(scope, op.session_id)
     where = Session(scope, session, op.theme, op.subject, op.session_id)
-    fresh = unknown(tx.db, tx.key, where, op.turns) if op.transcript else list(op.turns)
+    fresh = unknown(tx, where, op.turns) if op.transcript else list(op.turns)
     if not fresh:
         return Outcome(op_id=op.op_id, uid=_last_known(tx, op, where), status="exists")
     last = tx.db.execute(tx.sql["last_turn"], (session,)).fetchone()
@@ -50,7 +48,7 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
         )
         turn = Turn(
             uid=text.uid, theme=op.theme, subject=op.subject, session_id=op.session_id, position=position + 1 + index,
-            role=text.role, speaker=text.speaker, content=text.content, occurrence=occurrences(tx.db, tx.key, where, role, digest)[1] + 1,
+            role=text.role, speaker=text.speaker, content=text.content, occurrence=occurrences(tx, where, role, digest)[1] + 1,
             occurred_at=text.occurred_at, occurred_offset=text.occurred_offset, parent_session_id=op.parent_session_id,
             visibility=op.visibility, metadata=text.metadata, created_at=op.at, clock=clock,
         )  # fmt: skip
@@ -69,13 +67,13 @@ def _key(text: TurnText) -> tuple[str, str]:
     return text.role, content_hash(text.content)
 
 
-def unknown(db: sqlite3.Connection, key: ContentKey, session: Session, texts: Sequence[TurnText]) -> list[TurnText]:
+def unknown(view: View, session: Session, texts: Sequence[TurnText]) -> list[TurnText]:
     """Return the messages that a transcript holds beyond those the session has had, the last ones of each text."""
     left: dict[tuple[str, str], int] = {}
     for text in texts:
         left[_key(text)] = left.get(_key(text), 0) + 1
     for role, digest in left:
-        left[role, digest] -= occurrences(db, key, session, role, digest)[0]
+        left[role, digest] -= occurrences(view, session, role, digest)[0]
     fresh = []
     for text in reversed(texts):
         if left[_key(text)] > 0:
@@ -88,21 +86,21 @@ def _last_known(tx: Transaction, op: CaptureTurns, session: Session) -> str:
     if not op.turns:
         return ""
     role, digest = _key(op.turns[-1])
-    count = occurrences(tx.db, tx.key, session, role, digest)[1]
+    count = occurrences(tx, session, role, digest)[1]
     row = tx.db.execute(tx.sql["turn_by_capture"], (session.number, role, bytes.fromhex(digest), count)).fetchone()
     return row[0] if row else ""
 
 
-def occurrences(db: sqlite3.Connection, key: ContentKey, session: Session, role: str, digest: str) -> tuple[int, int]:
+def occurrences(view: View, session: Session, role: str, digest: str) -> tuple[int, int]:
     """Return how many turns of this role and text the session has had (live, retired, forgotten) and the greatest number."""
-    sql = statements("write")
+    db, sql = view.db, view.sql
     text = (session.number, role, bytes.fromhex(digest))
     count, top, has_retired, has_forgotten = db.execute(sql["live_occurrences"], (*text, session.scope)).fetchone()
     found = [(count, top)]
     if has_retired:
         found.append(db.execute(sql["retired_occurrences"], text).fetchone())
     if has_forgotten:
-        mac = capture_mac(key, session, role, digest)
+        mac = capture_mac(view.key, session, role, digest)
         if mac is not None:
             found.append(db.execute(sql["forgotten_occurrences"], (mac,)).fetchone())
     return sum(count for count, _ in found), max(top for _, top in found)

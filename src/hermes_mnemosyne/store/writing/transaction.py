@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hermes_mnemosyne._errors import SchemaMismatch
 from hermes_mnemosyne.clock import HybridClock, is_stamp
 from hermes_mnemosyne.store.operations import Operation
 from hermes_mnemosyne.store.protocol import Analyser, ContentKey
-from hermes_mnemosyne.store.sqlite.indexing import Index, Tokens
-from hermes_mnemosyne.store.sqlite.migrate import known
-from hermes_mnemosyne.store.sqlite.rows import (
+from hermes_mnemosyne.store.writing.database import Database, Index, Tokens
+from hermes_mnemosyne.store.writing.rows import (
     TURN,
     dumps,
     entry_value,
@@ -21,7 +21,6 @@ from hermes_mnemosyne.store.sqlite.rows import (
     snapshot,
     turn_value,
 )
-from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Entry, Turn
 
@@ -31,22 +30,36 @@ class Rejected(Exception):
 
 
 # What an operation with wrong values raises; errors of the database itself end the transaction instead.
-REJECTIONS = (Rejected, sqlite3.IntegrityError, KeyError, TypeError, ValueError)
+REJECTIONS: tuple[type[Exception], ...] = (Rejected, KeyError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What the rules need to know of a kind of database.
+
+    `sql` are the named statements of writing, `index` begins the full-text rows of a transaction, `schema` is the newest schema
+    that this release knows, `rejections` are the driver's errors for a row that breaks a constraint.
+    """
+
+    sql: Mapping[str, str]
+    index: Callable[[Any], Index]
+    schema: int
+    rejections: tuple[type[Exception], ...]
 
 
 @dataclass
 class Tools:
     """What the write transactions of one store share.
 
-    `scopes` are the numbers of themes and subjects known so far, `recent_chars` the length of the tokens that this process has
-    written since it last moved them into the index.
+    `scopes` are the numbers of themes and subjects known so far.
     """
+
+    dialect: Dialect
 
     analyser: Analyser
     key: ContentKey
     clock: HybridClock
     scopes: dict[tuple[str, str], int] = field(default_factory=dict)
-    recent_chars: int = 0
 
 
 @dataclass
@@ -78,23 +91,24 @@ class Tally:
 class Transaction:
     """The state of one open write transaction. Operations are functions over it, in the modules beside this one."""
 
-    def __init__(self, db: sqlite3.Connection, tools: Tools) -> None:
+    def __init__(self, db: Database, tools: Tools) -> None:
         """Begin with the store's last change number and clock.
 
         Raises SchemaMismatch when a newer release has changed the schema meanwhile.
         """
         self.db = db
-        self.sql = statements("write")
+        self.dialect = tools.dialect
+        self.sql = tools.dialect.sql
         self.analyser = tools.analyser
         self.key = tools.key
         self.clock = tools.clock
         seq, last, oldest_writer = db.execute(self.sql["sequence"]).fetchone()
-        if oldest_writer > known():
+        if oldest_writer > tools.dialect.schema:
             raise SchemaMismatch("a newer release has changed the schema: restart this process with it")
         self._start = (seq, last)
         self.tally = Tally(seq, last)
         self.scopes = dict(tools.scopes)
-        self.index = Index(db)
+        self.index = tools.dialect.index(db)
         self.clock.observe(last)
 
     # -- numbers and clocks ------------------------------------------------------------------------------------------------------
@@ -124,8 +138,7 @@ class Transaction:
         number = self.scopes.get((theme, subject))
         if number is None:
             row = self.db.execute(self.sql["scope"], (theme, subject)).fetchone()
-            number = row[0] if row else self.db.execute(self.sql["insert_scope"], (theme, theme.casefold(), subject)).lastrowid
-            assert number is not None
+            number = int((row or self.db.execute(self.sql["insert_scope"], (theme, theme.casefold(), subject)).fetchone())[0])
             self.scopes[theme, subject] = number
         return number
 
@@ -216,11 +229,12 @@ class Transaction:
 
     # -- history and graves ------------------------------------------------------------------------------------------------------
 
-    def record(self, action: str, value: Entry | Turn, *, clock: str, at: str) -> None:
-        """Keep a copy of a row as it is before a change."""
+    def record(self, action: str, value: Entry | Turn, *, clock: str, at: str) -> bool:
+        """Keep a copy of a row as it is before a change; False when it is kept already."""
         scope = self.scope(value.theme, value.subject)
         digest = bytes.fromhex(content_hash(value.content))
-        self.db.execute(self.sql["insert_history"], (value.uid, scope, action, at, clock, digest, dumps(snapshot(value))))
+        fields = (value.uid, scope, action, at, clock, digest, dumps(snapshot(value)))
+        return self.db.execute(self.sql["insert_history"], fields).rowcount > 0
 
     def remove_live(self, row: Live) -> None:
         """Delete a live row with its tokens and vectors; neighbours of a turn lose its words."""
@@ -288,9 +302,7 @@ class Transaction:
     def session(self, scope: int, session_id: str) -> int:
         """Return the number of a session, made when new."""
         row = self.db.execute(self.sql["session"], (scope, session_id)).fetchone()
-        number = row[0] if row else self.db.execute(self.sql["insert_session"], (scope, session_id)).lastrowid
-        assert number is not None
-        return int(number)
+        return int((row or self.db.execute(self.sql["insert_session"], (scope, session_id)).fetchone())[0])
 
     # -- savepoints --------------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hermes_mnemosyne.store.operations import (
@@ -21,10 +22,10 @@ from hermes_mnemosyne.store.operations import (
 )
 from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.records import is_time
-from hermes_mnemosyne.store.sqlite import entries, forgetting, merging, mirroring, turns
-from hermes_mnemosyne.store.sqlite.connections import Connections
-from hermes_mnemosyne.store.sqlite.previewing import preview
-from hermes_mnemosyne.store.sqlite.transaction import REJECTIONS, Rejected, Tools, Transaction
+from hermes_mnemosyne.store.writing import entries, forgetting, merging, mirroring, turns
+from hermes_mnemosyne.store.writing.database import Connections, Reading
+from hermes_mnemosyne.store.writing.previewing import preview
+from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Rejected, Tools, Transaction
 from hermes_mnemosyne.text import storable
 
 _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
@@ -100,11 +101,11 @@ class Prepared:
 
 
 class _Undone(Exception):
-    """Rolls back the transaction of a single operation that was rejected."""
+    """Rolls back a transaction in which an operation was rejected."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.error)
-        self.outcome = outcome
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def _prepared(connections: Connections, ops: Sequence[Operation], tools: Tools) -> Prepared:
@@ -113,7 +114,7 @@ def _prepared(connections: Connections, ops: Sequence[Operation], tools: Tools) 
     for op in ops:
         if isinstance(op, CaptureTurns) and op.transcript:
             with connections.reading() as db:
-                new = preview(db, tools.key, op).new
+                new = preview(Reading(db, tools.dialect.sql, tools.key), op).new
             for text in op.turns:
                 if text.uid in new:
                     prepared.turn_tokens(text.content, text.speaker, text.occurred_at)
@@ -122,16 +123,28 @@ def _prepared(connections: Connections, ops: Sequence[Operation], tools: Tools) 
 
 def apply(connections: Connections, ops: Sequence[Operation], tools: Tools, *, wait: float) -> list[Outcome]:
     """Apply operations in order in one write transaction and return their outcomes."""
-    prepared = Tools(_prepared(connections, ops, tools), tools.key, tools.clock, tools.scopes)
+    prepared = replace(tools, analyser=_prepared(connections, ops, tools))
     try:
-        with connections.writing(wait) as db:
-            tx = Transaction(db, prepared)
-            outcomes = [_alone(tx, ops[0])] if len(ops) == 1 else [_isolated(tx, op) for op in ops]
-            tx.finish()
+        # Savepoints cost more than most operations, and rejections are rare: they are told apart in a second attempt.
+        return _apply(connections, ops, prepared, wait, _run)
     except _Undone as undone:
-        return [undone.outcome]
+        if len(ops) == 1:
+            return [_failed(ops[0], undone.error)]
+    return _apply(connections, ops, prepared, wait, _isolated)
+
+
+_Apply = Callable[[Transaction, Operation], Outcome]
+
+
+def _apply(connections: Connections, ops: Sequence[Operation], tools: Tools, wait: float, run: _Apply) -> list[Outcome]:
+    with connections.writing(wait) as db:
+        tx = Transaction(db, tools)
+        try:
+            outcomes = [run(tx, op) for op in ops]
+            tx.finish()
+        except (*REJECTIONS, *tools.dialect.rejections) as error:
+            raise _Undone(error) from error
     tools.scopes.update(tx.scopes)
-    tools.recent_chars += tx.index.recent_chars
     return outcomes
 
 
@@ -150,21 +163,13 @@ def _failed(op: Operation, error: Exception) -> Outcome:
     return Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="failed", error=reason)
 
 
-def _alone(tx: Transaction, op: Operation) -> Outcome:
-    """Run the only operation of a transaction, which needs no savepoint: a rejected one takes the transaction with it."""
-    try:
-        return _run(tx, op)
-    except REJECTIONS as error:
-        raise _Undone(_failed(op, error)) from error
-
-
 def _isolated(tx: Transaction, op: Operation) -> Outcome:
     """Run one of several operations in a savepoint, so that a rejected one leaves no trace and the others stand."""
     mark = tx.save()
     try:
         outcome = _run(tx, op)
-    except REJECTIONS as error:
+        tx.release()
+    except (*REJECTIONS, *tx.dialect.rejections) as error:
         tx.roll_back(mark)
         return _failed(op, error)
-    tx.release()
     return outcome

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -68,7 +67,7 @@ def _metadata(text: str) -> dict[str, Any]:
     return dict(json.loads(text)) if text != "{}" else {}
 
 
-def entry_value(row: sqlite3.Row | tuple[Any, ...]) -> Entry:
+def entry_value(row: tuple[Any, ...]) -> Entry:
     """Return the Entry of a row selected by the `entry` statements."""
     return Entry(
         uid=row[1],
@@ -94,7 +93,7 @@ def entry_value(row: sqlite3.Row | tuple[Any, ...]) -> Entry:
     )
 
 
-def turn_value(row: sqlite3.Row | tuple[Any, ...]) -> Turn:
+def turn_value(row: tuple[Any, ...]) -> Turn:
     """Return the Turn of a row selected by the `turn` statements."""
     return Turn(
         uid=row[1],
