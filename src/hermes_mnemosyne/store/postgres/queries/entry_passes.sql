@@ -1,0 +1,11 @@
+-- An entry `e` passes a filter. Parameters that are NULL do not filter; `contains` is composed (NFC), which ASCII always is.
+(:since::text IS NULL OR coalesce(e.occurred_at, e.created_at) >= :since::text)
+    AND (:until::text IS NULL OR coalesce(e.occurred_at, e.created_at) < :until::text)
+    AND (:written_since::text IS NULL OR e.created_at >= :written_since::text)
+    AND (:written_until::text IS NULL OR e.created_at < :written_until::text)
+    AND (:now::text IS NULL OR e.valid_until IS NULL OR e.valid_until > :now::text)
+    AND (:superseded::boolean OR e.superseded_by IS NULL)
+    AND (:session::text IS NULL OR e.session_id = :session::text)
+    AND (:contains::text IS NULL OR CASE WHEN octet_length(e.content) = length(e.content)
+        THEN strpos(e.content, :contains::text) > 0 ELSE strpos(normalize(e.content, NFC), :contains::text) > 0 END)
+    AND (:tags::text[] IS NULL OR e.tags::jsonb ?& :tags::text[])
