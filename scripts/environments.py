@@ -139,8 +139,9 @@ def further() -> list[Interpreter]:
 
 
 def lowest_requirements() -> tuple[str, ...]:
-    """Return the dependencies of the core and of the local models at the floors that the project declares."""
-    declared = [*project()["dependencies"], *project()["optional-dependencies"]["local"]]
+    """Return the dependencies of the core, of the local models and of Postgres at the floors that the project declares."""
+    extras = project()["optional-dependencies"]
+    declared = [*project()["dependencies"], *extras["local"], *extras["postgres"]]
     return tuple(re.sub(r">=([\w.]+).*", r"==\1", line) for line in declared)
 
 
@@ -159,20 +160,20 @@ def named(name: str) -> list[Environment]:
     """Return the environments that a name of the command line stands for."""
     here = {
         "project": ("-e", ".[local]"),
-        "test": ("-e", ".[test,local]"),
-        "lint": ("-e", ".[test]", "-r", "scripts/lint.txt"),
+        "test": ("-e", ".[test,local,postgres]"),
+        "lint": ("-e", ".[test,postgres]", "-r", "scripts/lint.txt"),
     }
     if name in here:
         return [Environment(name, ROOT / ".venv", here[name], running())]
     if name == "newest":
-        return [Environment(name, ROOT / ".venv-newest", ("-e", ".[test,local]"), one) for one in further()[-1:]]
+        return [Environment(name, ROOT / ".venv-newest", ("-e", ".[test,local,postgres]"), one) for one in further()[-1:]]
     if name == "others":
         return [
-            Environment(f"python{one.release}", ROOT / ".venv-{}.{}".format(*one.version), ("-e", ".[test,local]"), one)
+            Environment(f"python{one.release}", ROOT / ".venv-{}.{}".format(*one.version), ("-e", ".[test,local,postgres]"), one)
             for one in further()
         ]
     if name == "lowest":
-        pinned = ("-e", ".[test,local]", *lowest_requirements())
+        pinned = ("-e", ".[test,local,postgres]", *lowest_requirements())
         return [Environment(name, ROOT / ".venv-lowest", pinned, interpreters()[0])]
     chosen = [host.name for host in HOSTS if name in ("hosts", host.name)]
     if not chosen:
