@@ -12,7 +12,8 @@ MnemosyneError
     ├── StoreCorrupt        the file is damaged
     └── StoreUnavailable    the store is away: unreachable, read-only, not ours, or of another schema
         ├── ForeignFile     the file belongs to another program
-        └── SchemaMismatch  the schema needs another release of Mnemosyne
+        ├── SchemaMismatch  the schema needs another release of Mnemosyne
+        └── SchemaNotApplied  the schema is missing, or older than this release needs
 """
 
 
@@ -80,3 +81,7 @@ class ForeignFile(StoreUnavailable):
 
 class SchemaMismatch(StoreUnavailable):
     """The store needs another release of Mnemosyne."""
+
+
+class SchemaNotApplied(StoreUnavailable):
+    """The database lacks the schema: as its administrator, run `hermes-pgvector migrate --admin-dsn DSN`."""

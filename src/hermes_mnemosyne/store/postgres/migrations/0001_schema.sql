@@ -5,7 +5,7 @@
 -- Times are fixed-width UTC text and compare as bytes do, as do clocks and ids: hence COLLATE "C".
 -- Names of any length are looked up by their MD5, since an index row cannot hold them; the name itself is compared too.
 
-CREATE SCHEMA mnemosyne;
+CREATE SCHEMA IF NOT EXISTS mnemosyne;
 
 CREATE TABLE mnemosyne.meta (
     key text PRIMARY KEY,

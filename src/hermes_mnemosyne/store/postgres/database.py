@@ -1,0 +1,84 @@
+"""One Postgres connection as the modules beside this one use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from hermes_mnemosyne.store.postgres.sql import Statement
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+class Result:
+    """The rows of a statement; in a batch they are waited for when they are asked for."""
+
+    __slots__ = ("_cursor", "_database")
+
+    def __init__(self, database: Database, cursor: psycopg.Cursor[Any]) -> None:
+        """Take a cursor that has run, or is on its way."""
+        self._database = database
+        self._cursor = cursor
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows changed."""
+        self._database.settle()
+        return self._cursor.rowcount
+
+    def fetchone(self) -> Any:
+        """Return the next row, None when there is none."""
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows that are left."""
+        return self._cursor.fetchall()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows that are left."""
+        return iter(self._cursor.fetchall())
+
+
+class Database:
+    """A connection; `raw` is that of psycopg, with `$n` placeholders and in autocommit mode outside `Connections.writing`."""
+
+    def __init__(self, raw: psycopg.Connection[Any]) -> None:
+        """Wrap a connection."""
+        self.raw = raw
+        self._pipeline: psycopg.Pipeline | None = None
+
+    def execute(self, statement: str, parameters: Parameters = (), *, prepare: bool | None = None) -> Result:
+        """Run a statement; a mapping is for one with named parameters.
+
+        A statement that is run often is prepared, and its plan then no longer knows the values: `prepare` False keeps that away
+        where the right plan depends on them.
+        """
+        if isinstance(parameters, Mapping):
+            assert isinstance(statement, Statement)
+            parameters = [parameters[name] for name in statement.names]
+        return Result(self, self.raw.execute(statement, parameters or None, prepare=prepare))
+
+    def executemany(self, statement: str, parameters: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once per row of parameters."""
+        rows = list(parameters)
+        if rows:
+            with self.raw.cursor() as cursor:
+                cursor.executemany(statement, rows)
+
+    @contextmanager
+    def batched(self) -> Iterator[None]:
+        """Send statements without waiting for each; errors come when a result is asked for, at the latest at the end."""
+        with self.raw.pipeline() as pipeline:
+            self._pipeline = pipeline
+            try:
+                yield
+            finally:
+                self._pipeline = None
+
+    def settle(self) -> None:
+        """Wait for what a batch has sent so far. Raises its errors."""
+        if self._pipeline is not None:
+            self._pipeline.sync()

@@ -1,0 +1,228 @@
+"""The administrator's `migrate`: lays down the schema, in one transaction under an advisory lock, each migration once.
+
+What is run is a script, so that a dry run can print what a real run does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, LiteralString, cast
+
+import psycopg
+from psycopg import sql
+
+from hermes_mnemosyne._errors import InvalidInput, SchemaNotApplied, StoreUnavailable
+from hermes_mnemosyne.recall.analyse import TextAnalyser
+from hermes_mnemosyne.store.postgres import ledger
+from hermes_mnemosyne.store.postgres.grants import grants
+from hermes_mnemosyne.store.postgres.schema import migrations
+
+DEFAULT_DIMENSION = 768
+OLDEST_SERVER = 140000
+OLDEST_VECTOR = (0, 7)
+_LOCK = "SELECT pg_advisory_xact_lock(1298081134)"
+_LEDGER = """
+CREATE SCHEMA IF NOT EXISTS mnemosyne;
+CREATE TABLE IF NOT EXISTS mnemosyne.migrations (
+    number integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    oldest_writer integer NOT NULL,
+    state text NOT NULL,
+    applied_at text COLLATE "C" NOT NULL,
+    release text NOT NULL
+);
+"""
+_RECORD = """
+INSERT INTO mnemosyne.migrations VALUES ({number}, {name}, {checksum}, {oldest_writer}, 'done',
+    to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), {release});
+"""
+_META = """
+INSERT INTO mnemosyne.meta VALUES
+    ('replica', substr(md5(gen_random_uuid()::text), 1, 16)), ('analyser', {analyser}),
+    ('embed_dim', {embed_dim}), ('partitions', {partitions})
+ON CONFLICT DO NOTHING;
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What `migrate` has done, or of a dry run would do.
+
+    `grants` are statements that were not run because the role is missing, `script` is what was run, complete SQL for psql.
+    """
+
+    applied: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    script: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the administrator wants: the runtime role, and of a new schema the dimension and the number of partitions."""
+
+    runtime_role: str = "hermes"
+    embed_dim: int | None = None
+    partitions: int = 0
+
+
+def migrate(
+    admin_dsn: str, *, runtime_role: str = "hermes", embed_dim: int | None = None, partitions: int = 0, dry_run: bool = False
+) -> Report:
+    """Bring the schema of a database to this release; run as often and by as many hosts at once as one likes.
+
+    Raises InvalidInput for wishes that cannot be had, SchemaMismatch when a newer release has been here, StoreUnavailable when
+    the database cannot be used or this login may not change it.
+    """
+    wishes = Wishes(runtime_role=runtime_role, embed_dim=embed_dim, partitions=partitions)
+    _check(wishes)
+    with connect(admin_dsn) as db:
+        try:
+            if not dry_run:
+                db.execute(_LOCK)
+            report = _plan(db, wishes)
+            if not dry_run:
+                run(db, report.script)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreUnavailable(
+                f"this login may not do that ({str(error).splitlines()[0]}): name an administrator with --admin-dsn"
+            ) from error
+        if dry_run:
+            db.rollback()
+    return report
+
+
+def connect(dsn: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """Connect as the administrator.
+
+    Raises StoreUnavailable without the password in its message.
+    """
+    from hermes_mnemosyne.masking import mask
+
+    try:
+        return psycopg.connect(dsn, prepare_threshold=None)
+    except psycopg.Error as error:
+        raise StoreUnavailable(f"the database cannot be reached: {mask(str(error)).text}") from None
+
+
+def run(db: psycopg.Connection[Any], script: str) -> None:
+    """Run a script of our own making."""
+    db.execute(cast(LiteralString, script))
+
+
+def _check(wishes: Wishes) -> None:
+    if not wishes.runtime_role.strip():
+        raise InvalidInput("--runtime-role must name a role")
+    if wishes.embed_dim is not None and not 0 < wishes.embed_dim <= 16000:  # noqa: PLR2004 - as many as a vector can have
+        raise InvalidInput("--embed-dim must lie between 1 and 16000")
+    if not 0 <= wishes.partitions <= 1024:  # noqa: PLR2004 - every one is five tables
+        raise InvalidInput("--partitions must lie between 0 (none) and 1024")
+
+
+def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
+    """Return what there is to do, with the script that does it."""
+    _check_server(db, wishes)
+    found = ledger.applied(db)
+    ledger.check(found)
+    partitions = _settled(db, wishes, fresh=not found)
+    extension, steps = _extension(db)
+    steps.append(_LEDGER)
+    missing = [migration for migration in migrations() if migration.number not in found]
+    for migration in missing:
+        values = {
+            "number": migration.number, "name": migration.name, "checksum": migration.checksum,
+            "oldest_writer": migration.oldest_writer, "release": _release(),
+        }  # fmt: skip
+        steps.append(migration.sql(partitions=partitions, extension=sql.Identifier(extension).as_string(db)))
+        steps.append(_filled(db, _RECORD, **values))
+    meta = {
+        "analyser": str(TextAnalyser.version), "embed_dim": str(wishes.embed_dim or DEFAULT_DIMENSION), "partitions": str(partitions)
+    }  # fmt: skip
+    steps.append(_filled(db, _META, **meta))
+    allowed = [f"{statement.as_string(db)};" for statement in grants(wishes.runtime_role, extension)]
+    notes, kept = [], ()
+    if db.execute("SELECT FROM pg_roles WHERE rolname = %s", (wishes.runtime_role,)).fetchone():
+        steps += allowed
+    else:
+        kept = tuple(allowed)
+        notes.append(f"the role {wishes.runtime_role} does not exist: create it and run the GRANT statements, or migrate again")
+        steps += [f"-- {statement}" for statement in allowed]
+    script = "\n".join(("BEGIN;", "SET LOCAL client_min_messages = warning;", f"{_LOCK};", *(step.strip() for step in steps), "COMMIT;"))
+    return Report(applied=tuple(migration.name for migration in missing), grants=kept, notes=tuple(notes), script=script + "\n")
+
+
+def _check_server(db: psycopg.Connection[Any], wishes: Wishes) -> None:
+    if db.info.server_version < OLDEST_SERVER:
+        raise StoreUnavailable(f"the server is too old: PostgreSQL {OLDEST_SERVER // 10000} or newer is needed")
+    if db.execute("SELECT current_user").fetchone() == (wishes.runtime_role,):
+        raise InvalidInput(
+            f"the administrator and the runtime role are both {wishes.runtime_role}: name another login with --admin-dsn, "
+            "or the role that agents use with --runtime-role"
+        )
+
+
+def _settled(db: psycopg.Connection[Any], wishes: Wishes, *, fresh: bool) -> int:
+    """Return the number of partitions.
+
+    Raises InvalidInput when a store that exists has been made with other figures.
+    """
+    if fresh:
+        return wishes.partitions
+    made = dict(db.execute("SELECT key, value FROM mnemosyne.meta WHERE key IN ('embed_dim', 'partitions')").fetchall())
+    partitions = int(made.get("partitions", 0))
+    if wishes.partitions not in (0, partitions):
+        raise InvalidInput(
+            f"the store has {partitions or 'no'} partitions, which cannot change: export it, migrate an empty database, import it"
+        )
+    if wishes.embed_dim is not None and str(wishes.embed_dim) != made.get("embed_dim", str(DEFAULT_DIMENSION)):
+        raise InvalidInput(f"the store was made for {made['embed_dim']} dimensions: `hermes-pgvector reembed` changes that")
+    return partitions
+
+
+def _extension(db: psycopg.Connection[Any]) -> tuple[str, list[str]]:
+    """Return the schema of pgvector, and what there is to do to have it.
+
+    Raises SchemaNotApplied when the server has no package of it, or an old one.
+    """
+    oldest = ".".join(map(str, OLDEST_VECTOR))
+    available = db.execute("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'").fetchone()
+    found = db.execute(
+        "SELECT n.nspname, e.extversion FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE extname = 'vector'"
+    ).fetchone()
+    remedy = (
+        f"install pgvector {oldest} or newer on the database server (Debian and Ubuntu: postgresql-{db.info.server_version // 10000}-"
+        "pgvector; Fedora: pgvector; others: https://github.com/pgvector/pgvector), then run migrate again"
+    )
+    if found and _version(found[1]) >= OLDEST_VECTOR:
+        return found[0], []
+    if available is None:
+        raise SchemaNotApplied(f"the server has no extension vector: {remedy}")
+    if _version(available[0]) < OLDEST_VECTOR:
+        raise SchemaNotApplied(f"the server's extension vector {available[0]} is too old: {remedy}")
+    if found:
+        return found[0], ["ALTER EXTENSION vector UPDATE;"]
+    schema = db.execute("SELECT current_schema()").fetchone()
+    if not schema or not schema[0]:
+        raise InvalidInput("the administrator's search_path names no schema that exists: create one, such as public")
+    return schema[0], [_filled(db, "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA {schema};", schema=sql.Identifier(schema[0]))]
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
+def _filled(db: psycopg.Connection[Any], text: LiteralString, **values: object) -> str:
+    """Return a statement with literals, or identifiers where given as such, in its places."""
+    return sql.SQL(text).format(**{name: value if isinstance(value, sql.Composable) else sql.Literal(value) for name, value in values.items()}).as_string(db)
+
+
+def _release() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("hermes-mnemosyne")
+    except PackageNotFoundError:
+        return "unknown"
+
+
