@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from psycopg import sql
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from psycopg import sql
 
 _IN_SCHEMA = (
     "GRANT USAGE ON SCHEMA mnemosyne TO {role}",
@@ -18,6 +21,8 @@ _IN_SCHEMA = (
 
 def grants(role: str, extension: str) -> list[sql.Composable]:
     """Return the statements that let a role use the store; `extension` is the schema of pgvector."""
+    from psycopg import sql
+
     names = {"role": sql.Identifier(role), "extension": sql.Identifier(extension)}
     statements = ("GRANT USAGE ON SCHEMA {extension} TO {role}", *_IN_SCHEMA)
     return [sql.SQL(statement).format(**names) for statement in statements]

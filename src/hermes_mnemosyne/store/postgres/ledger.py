@@ -11,7 +11,7 @@ COMMAND = "hermes-pgvector migrate --admin-dsn DSN"
 
 # Asked of the catalogue: to name a table in a schema that one may not use is an error of its own.
 _FIND = """
-SELECT has_schema_privilege(n.oid, 'USAGE'), c.oid IS NOT NULL, c.oid IS NOT NULL AND has_table_privilege(c.oid, 'SELECT'), current_user
+SELECT has_schema_privilege(n.oid, 'USAGE'), c.oid IS NOT NULL, coalesce(has_table_privilege(c.oid, 'SELECT'), false), current_user
 FROM pg_catalog.pg_namespace AS n
 LEFT JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'migrations' AND c.relkind = 'r'
 WHERE n.nspname = 'mnemosyne'
@@ -33,7 +33,7 @@ def applied(db: Any) -> Applied:
         raise SchemaNotApplied(
             f"the role {found[3]} has no rights on the schema mnemosyne: as the administrator, run {COMMAND} --runtime-role {found[3]}"
         )
-    return {row[0]: tuple(row[1:]) for row in db.execute(_APPLIED).fetchall()}
+    return {number: (name, *rest) for number, name, *rest in db.execute(_APPLIED).fetchall()}
 
 
 def check(found: Applied) -> None:

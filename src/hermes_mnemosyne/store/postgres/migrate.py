@@ -6,16 +6,16 @@ What is run is a script, so that a dry run can print what a real run does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, LiteralString, cast
-
-import psycopg
-from psycopg import sql
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from hermes_mnemosyne._errors import InvalidInput, SchemaNotApplied, StoreUnavailable
-from hermes_mnemosyne.recall.analyse import TextAnalyser
+from hermes_mnemosyne.masking import mask
 from hermes_mnemosyne.store.postgres import ledger
 from hermes_mnemosyne.store.postgres.grants import grants
 from hermes_mnemosyne.store.postgres.schema import migrations
+
+if TYPE_CHECKING:
+    import psycopg
 
 DEFAULT_DIMENSION = 768
 OLDEST_SERVER = 140000
@@ -49,7 +49,7 @@ ON CONFLICT DO NOTHING;
 class Report:
     """What `migrate` has done, or of a dry run would do.
 
-    `grants` are statements that were not run because the role is missing, `script` is what was run, complete SQL for psql.
+    `grants` are statements that were not run because the role is missing, `script` is what is run under the lock.
     """
 
     applied: tuple[str, ...] = ()
@@ -57,39 +57,56 @@ class Report:
     notes: tuple[str, ...] = ()
     script: str = ""
 
+    @property
+    def sql(self) -> str:
+        """Return a complete script for `psql -v ON_ERROR_STOP=1 -f` that does what a real run would do."""
+        return (
+            f"SET client_encoding = 'UTF8';\nBEGIN;\nSET LOCAL client_min_messages = warning;\n{_LOCK};\n{self.script}COMMIT;\n"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the administrator wants: the runtime role, and of a new schema the dimension and the number of partitions."""
+    """What the administrator wants: the runtime role, and of a new schema the dimension, the partitions and the analyser's version."""
 
     runtime_role: str = "hermes"
     embed_dim: int | None = None
     partitions: int = 0
+    analyser: int = 1
 
 
 def migrate(
-    admin_dsn: str, *, runtime_role: str = "hermes", embed_dim: int | None = None, partitions: int = 0, dry_run: bool = False
+    admin_dsn: str,
+    *,
+    runtime_role: str = "hermes",
+    embed_dim: int | None = None,
+    partitions: int = 0,
+    analyser: int = 1,
+    dry_run: bool = False,
 ) -> Report:
     """Bring the schema of a database to this release; run as often and by as many hosts at once as one likes.
+
+    `analyser` is the version of the tokens that a new store begins with.
 
     Raises InvalidInput for wishes that cannot be had, SchemaMismatch when a newer release has been here, StoreUnavailable when
     the database cannot be used or this login may not change it.
     """
-    wishes = Wishes(runtime_role=runtime_role, embed_dim=embed_dim, partitions=partitions)
+    from psycopg.errors import InsufficientPrivilege
+
+    wishes = Wishes(runtime_role=runtime_role, embed_dim=embed_dim, partitions=partitions, analyser=analyser)
     _check(wishes)
     with connect(admin_dsn) as db:
+        if dry_run:
+            db.read_only = True
+            return _plan(db, wishes)
         try:
-            if not dry_run:
-                db.execute(_LOCK)
+            db.execute(_LOCK)
             report = _plan(db, wishes)
-            if not dry_run:
-                run(db, report.script)
-        except psycopg.errors.InsufficientPrivilege as error:
+            db.execute(report.script.encode())
+        except InsufficientPrivilege as error:
             raise StoreUnavailable(
                 f"this login may not do that ({str(error).splitlines()[0]}): name an administrator with --admin-dsn"
             ) from error
-        if dry_run:
-            db.rollback()
     return report
 
 
@@ -98,17 +115,12 @@ def connect(dsn: str) -> psycopg.Connection[tuple[Any, ...]]:
 
     Raises StoreUnavailable without the password in its message.
     """
-    from hermes_mnemosyne.masking import mask
+    import psycopg
 
     try:
         return psycopg.connect(dsn, prepare_threshold=None)
     except psycopg.Error as error:
-        raise StoreUnavailable(f"the database cannot be reached: {mask(str(error)).text}") from None
-
-
-def run(db: psycopg.Connection[Any], script: str) -> None:
-    """Run a script of our own making."""
-    db.execute(cast(LiteralString, script))
+        raise StoreUnavailable(f"the database cannot be reached: {mask(str(error))[0]}") from None
 
 
 def _check(wishes: Wishes) -> None:
@@ -122,6 +134,8 @@ def _check(wishes: Wishes) -> None:
 
 def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
     """Return what there is to do, with the script that does it."""
+    from psycopg import sql
+
     _check_server(db, wishes)
     found = ledger.applied(db)
     ledger.check(found)
@@ -137,19 +151,20 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
         steps.append(migration.sql(partitions=partitions, extension=sql.Identifier(extension).as_string(db)))
         steps.append(_filled(db, _RECORD, **values))
     meta = {
-        "analyser": str(TextAnalyser.version), "embed_dim": str(wishes.embed_dim or DEFAULT_DIMENSION), "partitions": str(partitions)
+        "analyser": str(wishes.analyser), "embed_dim": str(wishes.embed_dim or DEFAULT_DIMENSION), "partitions": str(partitions)
     }  # fmt: skip
     steps.append(_filled(db, _META, **meta))
     allowed = [f"{statement.as_string(db)};" for statement in grants(wishes.runtime_role, extension)]
-    notes, kept = [], ()
+    notes: list[str] = []
+    kept: tuple[str, ...] = ()
     if db.execute("SELECT FROM pg_roles WHERE rolname = %s", (wishes.runtime_role,)).fetchone():
         steps += allowed
     else:
         kept = tuple(allowed)
         notes.append(f"the role {wishes.runtime_role} does not exist: create it and run the GRANT statements, or migrate again")
         steps += [f"-- {statement}" for statement in allowed]
-    script = "\n".join(("BEGIN;", "SET LOCAL client_min_messages = warning;", f"{_LOCK};", *(step.strip() for step in steps), "COMMIT;"))
-    return Report(applied=tuple(migration.name for migration in missing), grants=kept, notes=tuple(notes), script=script + "\n")
+    script = "".join(f"{step.strip()}\n" for step in steps)
+    return Report(applied=tuple(migration.name for migration in missing), grants=kept, notes=tuple(notes), script=script)
 
 
 def _check_server(db: psycopg.Connection[Any], wishes: Wishes) -> None:
@@ -185,6 +200,8 @@ def _extension(db: psycopg.Connection[Any]) -> tuple[str, list[str]]:
 
     Raises SchemaNotApplied when the server has no package of it, or an old one.
     """
+    from psycopg import sql
+
     oldest = ".".join(map(str, OLDEST_VECTOR))
     available = db.execute("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'").fetchone()
     found = db.execute(
@@ -205,7 +222,9 @@ def _extension(db: psycopg.Connection[Any]) -> tuple[str, list[str]]:
     schema = db.execute("SELECT current_schema()").fetchone()
     if not schema or not schema[0]:
         raise InvalidInput("the administrator's search_path names no schema that exists: create one, such as public")
-    return schema[0], [_filled(db, "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA {schema};", schema=sql.Identifier(schema[0]))]
+    return schema[0], [
+        _filled(db, "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA {schema};", schema=sql.Identifier(schema[0]))
+    ]
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -214,7 +233,10 @@ def _version(text: str) -> tuple[int, ...]:
 
 def _filled(db: psycopg.Connection[Any], text: LiteralString, **values: object) -> str:
     """Return a statement with literals, or identifiers where given as such, in its places."""
-    return sql.SQL(text).format(**{name: value if isinstance(value, sql.Composable) else sql.Literal(value) for name, value in values.items()}).as_string(db)
+    from psycopg import sql
+
+    made = {name: value if isinstance(value, sql.Composable) else sql.Literal(value) for name, value in values.items()}
+    return sql.SQL(text).format(**made).as_string(db)
 
 
 def _release() -> str:
@@ -224,5 +246,3 @@ def _release() -> str:
         return version("hermes-mnemosyne")
     except PackageNotFoundError:
         return "unknown"
-
-
