@@ -12,6 +12,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scripts.environments import CACHE
+from tests.postgres.fixtures import (  # noqa: F401 - fixtures are found where they are imported
+    _postgres,
+    bare_postgres,
+    new_database,
+    new_postgres,
+    postgres,
+    postgres_server,
+    private_server,
+    proxy,
+)
 
 if TYPE_CHECKING:
     from hermes_mnemosyne import Memory
@@ -20,8 +30,10 @@ if TYPE_CHECKING:
 os.environ["TEST_ENVIRONMENTS_DIR"] = str(CACHE)
 FOREIGN_PREFIXES = ("HERMES_", "MNEMOSYNE_", "XDG_", "PG")
 FOREIGN_ENDINGS = ("_API_KEY", "_PROXY")
+OURS = "PG_TEST_"
 for _name in [name for name in os.environ if name.startswith(FOREIGN_PREFIXES) or name.upper().endswith(FOREIGN_ENDINGS)]:
-    del os.environ[_name]
+    if not _name.startswith(OURS):
+        del os.environ[_name]
 
 SLOW_START = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 # Packaged weights are installed here: a test that is about meaning says so, the others load no model.

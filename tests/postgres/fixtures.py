@@ -1,0 +1,114 @@
+"""Postgres for tests: a server per machine, a database per test. Without a server such tests are skipped, and the reason is shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.postgres.databases import Databases, PgDatabase
+from tests.postgres.proxy import Proxy
+from tests.postgres.server import PrivateServer, SharedServer, Unavailable
+
+RUNTIME_ROLE = "hermes"
+
+
+def _missing(reason: str) -> None:
+    """Skip the test, or let it fail where a run must not leave anything out."""
+    if os.environ.get("PG_TEST_REQUIRED"):
+        pytest.fail(f"Postgres is required here: {reason}")
+    pytest.skip(f"no Postgres: {reason}")
+
+
+def _start() -> tuple[Databases, SharedServer | None]:
+    given = os.environ.get("PG_TEST_DSN")
+    try:
+        import psycopg  # noqa: F401
+        import psycopg_pool  # noqa: F401
+    except ImportError as error:
+        raise Unavailable(str(error)) from error
+    if given:
+        # The roles of a server that is not ours are left alone.
+        databases = Databases(given, "mnemosyne_test")
+        databases.prepare(alone=False)
+        return databases, None
+    server = SharedServer()
+    alone = server.join()
+    databases = Databases(server.cluster.dsn(), RUNTIME_ROLE)
+    databases.prepare(alone=alone)
+    return databases, server
+
+
+@pytest.fixture(scope="session")
+def _postgres() -> Iterator[Databases | str]:
+    """The databases of the server, or why there are none: a session's fixture that skips would be tried again by every test."""
+    try:
+        databases, server = _start()
+    except Unavailable as error:
+        yield str(error)
+        return
+    yield databases
+    databases.close()
+    if server is not None:
+        server.leave()
+
+
+@pytest.fixture
+def postgres_server(_postgres: Databases | str) -> Databases:
+    """The server, as one who makes databases on it."""
+    if isinstance(_postgres, str):
+        _missing(_postgres)
+    assert isinstance(_postgres, Databases)
+    return _postgres
+
+
+@pytest.fixture
+def new_postgres(postgres_server: Databases) -> Iterator[Callable[..., PgDatabase]]:
+    """Makes databases with our schema, for the length of the test; `partitions=4` for one that is partitioned."""
+    made: list[PgDatabase] = []
+
+    def new(partitions: int = 0) -> PgDatabase:
+        made.append(postgres_server.clone(partitions))
+        return made[-1]
+
+    yield new
+    for database in made:
+        postgres_server.drop(database.name)
+
+
+@pytest.fixture
+def postgres(new_postgres: Callable[..., PgDatabase]) -> PgDatabase:
+    """A database with our schema: `postgres.dsn` for the runtime role, `postgres.admin_dsn` for the administrator."""
+    return new_postgres()
+
+
+@pytest.fixture
+def new_database(new_postgres: Callable[..., PgDatabase]) -> Callable[..., str]:
+    """Makes databases with our schema and returns the DSN of the runtime role."""
+    return lambda partitions=0: new_postgres(partitions).dsn
+
+
+@pytest.fixture
+def bare_postgres(postgres_server: Databases) -> Iterator[PgDatabase]:
+    """A database without our schema, as an administrator finds it before the first migration."""
+    made = postgres_server.empty()
+    yield made
+    postgres_server.drop(made.name)
+
+
+@pytest.fixture
+def private_server() -> Iterator[PrivateServer]:
+    """A server of the test alone, to be stopped and killed."""
+    try:
+        with PrivateServer() as server:
+            yield server
+    except Unavailable as error:
+        _missing(str(error))
+
+
+@pytest.fixture
+def proxy(private_server: PrivateServer) -> Iterator[Proxy]:
+    """A way to the private server that can hang and be cut."""
+    with Proxy(private_server.directory / ".s.PGSQL.5432") as made:
+        yield made
