@@ -18,6 +18,7 @@ from tests.postgres.fixtures import (  # noqa: F401 - fixtures are found where t
     new_database,
     new_postgres,
     postgres,
+    postgres_pool,
     postgres_server,
     private_server,
     proxy,

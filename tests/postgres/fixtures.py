@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.postgres.databases import Databases, PgDatabase
+from tests.postgres.databases import Databases, PgDatabase, Pool
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import PrivateServer, SharedServer, Unavailable
 
 RUNTIME_ROLE = "hermes"
+_POOLS: dict[int, Pool] = {}
 
 
 def _missing(reason: str) -> None:
@@ -49,6 +50,9 @@ def _postgres() -> Iterator[Databases | str]:
         yield str(error)
         return
     yield databases
+    for pool in _POOLS.values():
+        pool.close()
+    _POOLS.clear()
     databases.close()
     if server is not None:
         server.leave()
@@ -61,6 +65,18 @@ def postgres_server(_postgres: Databases | str) -> Databases:
         _missing(_postgres)
     assert isinstance(_postgres, Databases)
     return _postgres
+
+
+@pytest.fixture
+def postgres_pool(postgres_server: Databases) -> Callable[[int], Pool]:
+    """Returns this worker's pool of databases with so many partitions."""
+
+    def pool(partitions: int = 0) -> Pool:
+        if partitions not in _POOLS:
+            _POOLS[partitions] = Pool(postgres_server, partitions)
+        return _POOLS[partitions]
+
+    return pool
 
 
 @pytest.fixture
