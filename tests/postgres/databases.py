@@ -148,27 +148,20 @@ def _literal(value: str) -> Composed:
 
 def digest() -> str:
     """Return what decides whether a template is up to date: the migrations and what applies them."""
-    files = [*STORE.glob("migrations/*.sql"), *STORE.glob("*.py"), ROOT / "tests" / "postgres" / "databases.py"]
+    applying = [STORE / name for name in ("schema.py", "migrate.py", "ledger.py", "grants.py")]
+    files = [*STORE.glob("migrations/*.sql"), *applying, ROOT / "tests" / "postgres" / "databases.py"]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in sorted(files))).hexdigest()[:12]
 
 
-def migrate(admin_dsn: str, role: str, partitions: int) -> None:
+def migrate(admin_dsn: str, role: str, partitions: int = 0) -> None:
     """Apply our migrations to an empty database and grant the runtime role what it may do."""
-    from hermes_mnemosyne.store.postgres.schema import migrations
+    from hermes_mnemosyne.recall.analyse import TextAnalyser
+    from hermes_mnemosyne.store.postgres import migrate as migrating
 
+    report = migrating.migrate(admin_dsn, runtime_role=role, partitions=partitions, analyser=TextAnalyser().version)
     with _connect(admin_dsn) as db:
-        db.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        for one in migrations():
-            db.execute(one.sql(partitions=partitions, extension="public"))  # type: ignore[arg-type]
-        db.execute(
-            "CREATE TABLE mnemosyne.migrations (number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, "
-            "oldest_writer integer NOT NULL, state text NOT NULL, applied_at text NOT NULL, release text NOT NULL)"
-        )
-        db.execute("INSERT INTO mnemosyne.migrations SELECT 1, '0001_schema.sql', 'x', 1, 'done', '', ''")
-        db.execute("INSERT INTO mnemosyne.meta VALUES ('replica', ''), ('analyser', '1')")
-        db.execute(_composed("GRANT USAGE ON SCHEMA mnemosyne TO {}", role))
-        db.execute(_composed("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mnemosyne TO {}", role))
-        db.execute(_composed("GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA mnemosyne TO {}", role))
+        for statement in report.grants:
+            db.execute(statement)  # type: ignore[call-overload]
 
 
 class Pool:
