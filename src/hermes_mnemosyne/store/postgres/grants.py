@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from psycopg import sql
 
+    from hermes_mnemosyne.store.postgres.old_names import OldNames
+
 _IN_SCHEMA = (
     "GRANT USAGE ON SCHEMA mnemosyne TO {role}",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mnemosyne TO {role}",
@@ -19,10 +21,23 @@ _IN_SCHEMA = (
 )
 
 
-def grants(role: str, extension: str) -> list[sql.Composable]:
-    """Return the statements that let a role use the store; `extension` is the schema of pgvector."""
+_OF_VIEWS = (
+    "GRANT USAGE ON SCHEMA {schema} TO {role}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON {views} TO {role}",
+)
+
+
+def grants(role: str, extension: str, names: OldNames) -> list[sql.Composable]:
+    """Return the statements that let a role use the store; `extension` is the schema of pgvector.
+
+    `names` tells which views of ours stand, or are to be made, under old names.
+    """
     from psycopg import sql
 
-    names = {"role": sql.Identifier(role), "extension": sql.Identifier(extension)}
-    statements = ("GRANT USAGE ON SCHEMA {extension} TO {role}", *_IN_SCHEMA)
-    return [sql.SQL(statement).format(**names) for statement in statements]
+    views = [sql.Identifier(names.schema, name) for name, state in names.states.items() if state in ("absent", "view")]
+    parts = {
+        "role": sql.Identifier(role), "extension": sql.Identifier(extension), "schema": sql.Identifier(names.schema),
+        "views": sql.SQL(", ").join(views),
+    }  # fmt: skip
+    statements = ("GRANT USAGE ON SCHEMA {extension} TO {role}", *_IN_SCHEMA, *(_OF_VIEWS if views else ()))
+    return [sql.SQL(statement).format(**parts) for statement in statements]

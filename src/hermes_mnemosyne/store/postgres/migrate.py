@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from hermes_mnemosyne._errors import InvalidInput, SchemaNotApplied, StoreUnavailable
 from hermes_mnemosyne.masking import mask
-from hermes_mnemosyne.store.postgres import ledger
+from hermes_mnemosyne.store.postgres import ledger, old_names
 from hermes_mnemosyne.store.postgres.grants import grants
 from hermes_mnemosyne.store.postgres.schema import migrations
 
@@ -141,6 +141,7 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
     ledger.check(found)
     partitions = _settled(db, wishes, fresh=not found)
     extension, steps = _extension(db)
+    names = old_names.find(db, _legacy_schema(db) if found else None)
     steps.append(_LEDGER)
     missing = [migration for migration in migrations() if migration.number not in found]
     for migration in missing:
@@ -150,12 +151,16 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
         }  # fmt: skip
         steps.append(migration.sql(partitions=partitions, extension=sql.Identifier(extension).as_string(db)))
         steps.append(_filled(db, _RECORD, **values))
-    meta = {
-        "analyser": str(wishes.analyser), "embed_dim": str(wishes.embed_dim or DEFAULT_DIMENSION), "partitions": str(partitions)
-    }  # fmt: skip
+    dimension = wishes.embed_dim or old_names.dimension(db, names.schema) or DEFAULT_DIMENSION
+    meta = {"analyser": str(wishes.analyser), "embed_dim": str(dimension), "partitions": str(partitions)}
     steps.append(_filled(db, _META, **meta))
-    allowed = [f"{statement.as_string(db)};" for statement in grants(wishes.runtime_role, extension)]
-    notes: list[str] = []
+    steps += old_names.steps(db, names, extension)
+    allowed = [f"{statement.as_string(db)};" for statement in grants(wishes.runtime_role, extension, names)]
+    notes = [
+        f"{name} in schema {names.schema} is not ours and stays as it is"
+        for name, state in names.states.items()
+        if state == "foreign"
+    ]
     kept: tuple[str, ...] = ()
     if db.execute("SELECT FROM pg_roles WHERE rolname = %s", (wishes.runtime_role,)).fetchone():
         steps += allowed
@@ -165,6 +170,12 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
         steps += [f"-- {statement}" for statement in allowed]
     script = "".join(f"{step.strip()}\n" for step in steps)
     return Report(applied=tuple(migration.name for migration in missing), grants=kept, notes=tuple(notes), script=script)
+
+
+def _legacy_schema(db: psycopg.Connection[Any]) -> str | None:
+    """Return the schema in which the old names were found or made before, None when they were not."""
+    found = db.execute("SELECT value FROM mnemosyne.meta WHERE key = 'legacy_schema'").fetchone()
+    return found[0] if found else None
 
 
 def _check_server(db: psycopg.Connection[Any], wishes: Wishes) -> None:
