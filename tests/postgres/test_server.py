@@ -14,7 +14,7 @@ from tests.postgres.server import PrivateServer
 
 def count(dsn: str, table: str = "mnemosyne.aliases") -> int:
     with psycopg.connect(dsn) as db:
-        found = db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
+        found = db.execute(f"SELECT count(*) FROM {table}").fetchone()
         assert found
         return int(found[0])
 
@@ -51,12 +51,16 @@ def test_a_pooled_database_comes_back_as_it_was_made(postgres_server: Databases,
     with psycopg.connect(first.admin_dsn) as db:
         before = db.execute("SELECT seq, clock FROM mnemosyne.sequence").fetchone()
         assert before
-        tables = [name for (name,) in db.execute("SELECT oid::regclass::text FROM pg_class WHERE relname IN ('meta', 'migrations')")]
-        kept = {name: db.execute(f"SELECT count(*) FROM {name}").fetchone() for name in tables}  # noqa: S608
+        tables = [
+            name for (name,) in db.execute("SELECT oid::regclass::text FROM pg_class WHERE relname IN ('meta', 'migrations')")
+        ]
+        kept = {name: db.execute(f"SELECT count(*) FROM {name}").fetchone() for name in tables}
         db.execute("UPDATE mnemosyne.sequence SET seq = 7, clock = 'x'")
         db.execute("DELETE FROM mnemosyne.meta")
         db.execute("INSERT INTO mnemosyne.scopes (theme, folded, subject) VALUES ('a', 'a', '')")
-        db.execute("INSERT INTO mnemosyne.history SELECT 1, i::text, repeat('a', 9), '', '', '', '' FROM generate_series(1, 9000) AS i")
+        db.execute(
+            "INSERT INTO mnemosyne.history SELECT 1, i::text, repeat('a', 9), '', '', '', '' FROM generate_series(1, 9000) AS i"
+        )
         db.execute("INSERT INTO mnemosyne.vector_models (key, name, dimension) VALUES ('a', 'a', 3)")
         db.execute("INSERT INTO mnemosyne.missing_vectors SELECT id, 1, NULL, NULL FROM mnemosyne.vector_models")
         db.execute(ADD, ("a",))
@@ -65,9 +69,9 @@ def test_a_pooled_database_comes_back_as_it_was_made(postgres_server: Databases,
     assert second == first
     with psycopg.connect(second.admin_dsn) as db:
         assert db.execute("SELECT seq, clock FROM mnemosyne.sequence").fetchone() == before
-        assert {name: db.execute(f"SELECT count(*) FROM {name}").fetchone() for name in tables} == kept  # noqa: S608
+        assert {name: db.execute(f"SELECT count(*) FROM {name}").fetchone() for name in tables} == kept
         for table in ("scopes", "history", "aliases", "vector_models", "missing_vectors"):
-            assert db.execute(f"SELECT count(*) FROM mnemosyne.{table}").fetchone() == (0,)  # noqa: S608
+            assert db.execute(f"SELECT count(*) FROM mnemosyne.{table}").fetchone() == (0,)
         made = db.execute("INSERT INTO mnemosyne.scopes (theme, folded, subject) VALUES ('a', 'a', '') RETURNING id").fetchone()
         assert made == (1,)
     pool.close()
