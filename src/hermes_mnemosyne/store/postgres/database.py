@@ -10,6 +10,8 @@ import psycopg
 
 from hermes_mnemosyne.store.postgres.sql import Statement
 
+_STREAMED = 2000
+
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 
@@ -67,6 +69,13 @@ class Database:
         if rows:
             with self.raw.cursor() as cursor:
                 cursor.executemany(statement, rows)
+
+    def stream(self, statement: str) -> Iterator[Any]:
+        """Yield the rows of a statement without parameters, some thousand at a time; needs a transaction."""
+        with psycopg.RawServerCursor(self.raw, "stream") as cursor:
+            cursor.itersize = _STREAMED
+            cursor.execute(statement)
+            yield from cursor
 
     @contextmanager
     def batched(self) -> Iterator[None]:

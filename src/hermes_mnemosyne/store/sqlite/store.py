@@ -15,6 +15,7 @@ from typing import Any
 
 from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
+from hermes_mnemosyne.store.exporting import Source, records
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.protocol import (
     EVERYTHING,
@@ -28,7 +29,7 @@ from hermes_mnemosyne.store.protocol import (
     Preview,
     Reach,
 )
-from hermes_mnemosyne.store.sqlite import exporting, indexing, migrate, opening, search, upkeep
+from hermes_mnemosyne.store.sqlite import indexing, migrate, opening, search, upkeep
 from hermes_mnemosyne.store.sqlite.connections import Connections, Options
 from hermes_mnemosyne.store.sqlite.figures import figures
 from hermes_mnemosyne.store.sqlite.loading import load
@@ -37,6 +38,7 @@ from hermes_mnemosyne.store.sqlite.vector_store import SqliteVectors
 from hermes_mnemosyne.store.writing.applying import apply
 from hermes_mnemosyne.store.writing.database import Reading
 from hermes_mnemosyne.store.writing.previewing import preview
+from hermes_mnemosyne.store.writing.reindexing import PAUSE, Reindexer
 from hermes_mnemosyne.store.writing.rows import TURN, entry_value, shelf_of, turn_value
 from hermes_mnemosyne.store.writing.transaction import Dialect, Tools
 from hermes_mnemosyne.values import Change, Entry, Turn
@@ -79,9 +81,14 @@ class SqliteStore(SqliteVectors):
             self._old_index = db.execute(statements("read")["meta"], ("analyser",)).fetchone()[0] != str(analyser.version)
         self._backlog = indexing.Backlog()
         dialect = Dialect(
-            statements("write"), partial(indexing.Index, backlog=self._backlog), migrate.known(), (sqlite3.IntegrityError,)
+            statements("write"),
+            partial(indexing.Index, backlog=self._backlog),
+            migrate.known(),
+            (sqlite3.IntegrityError,),
+            json.dumps,
         )
         self._tools = Tools(dialect, analyser, key, HybridClock(self._replica))
+        self._reindexer = Reindexer(self._connections, self._tools, statements("upkeep"))
 
     @property
     def replica(self) -> str:
@@ -290,7 +297,10 @@ class SqliteStore(SqliteVectors):
         with self._connections.reading() as db:
             db.execute("BEGIN")
             try:
-                yield from exporting.records(db, reach)
+                within = {(row[1], row[2]) for row in search.Scopes(db, reach).rows}
+                sql = statements("read")
+                source = Source(lambda name, values=(): db.execute(sql[name], values), partial(load, db))
+                yield from records(source, within)
             finally:
                 db.execute("ROLLBACK")
 
@@ -301,12 +311,12 @@ class SqliteStore(SqliteVectors):
         now = time.monotonic()
         until = now + seconds
         done = upkeep.erase(self._connections, until=until, hurry=hurry or now > self._forgotten_at + _QUIET)
-        done = upkeep.renew_contexts(self._connections, self._tools, until=until) and done
+        done = self._reindexer.contexts(until=until) and done
         if self._old_index:
-            _, finished = upkeep.reindex(self._connections, self._tools, only_old=True, until=until)
+            _, finished = self._reindexer.rows(only_old=True, until=until)
             self._old_index = not finished
             done = done and finished
-        done = self._index_recent(pause=upkeep.PAUSE) and done
+        done = self._index_recent(pause=PAUSE) and done
         return self.remove_old_vectors(until=until) and done
 
     def prune(self) -> None:
@@ -323,7 +333,7 @@ class SqliteStore(SqliteVectors):
         """
         with self._connections.writing(self._wait) as db:
             upkeep.repair(db)
-        done, _ = upkeep.reindex(self._connections, self._tools, only_old=False)
+        done, _ = self._reindexer.rows(only_old=False)
         self._index_recent()
         if self.meta("compaction_due"):
             upkeep.compact(self._connections)

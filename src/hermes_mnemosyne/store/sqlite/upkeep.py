@@ -1,4 +1,4 @@
-"""Due work in small transactions: erasure of forgotten words from the index and the log, indexing anew, checks."""
+"""Due work in small transactions: erasure of forgotten words from the index and the log, repairs, checks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import sqlite3
 import time
 
 from hermes_mnemosyne._errors import StoreBusy, StoreCorrupt, StoreError
-from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.sqlite.connections import Connections
 from hermes_mnemosyne.store.sqlite.indexing import has_recent
 from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.writing.rows import TURN, shelf_of
-from hermes_mnemosyne.store.writing.transaction import Tools, Transaction
+from hermes_mnemosyne.store.writing.reindexing import PAUSE
 
 # Larger files are not compacted of themselves: other writers would find them busy for longer than they wait.
 COMPACTED_BYTES = 512 * 1024 * 1024
@@ -20,10 +18,6 @@ _CHECKPOINT_WAIT = 0.1
 COPIED_IN_MEMORY = 64 * 1024 * 1024
 # Merged in one transaction, which holds the write lock for about 3 ms.
 _PAGES = 32
-_BATCH = 100
-# Work that is due after each turn is done in transactions of about a millisecond, with pauses in which a hook gets the lock.
-_FEW = 16
-PAUSE = 0.002
 # SQLite looks for a lock again after 1, 2, 5 and 10 ms: a hook that waits as long finds this one free.
 _LONG_PAUSE = 0.01
 _CHECKS = (
@@ -145,80 +139,10 @@ def repair(db: sqlite3.Connection) -> None:
         db.execute(sql[name])
 
 
-def reindex(connections: Connections, tools: Tools, *, only_old: bool, until: float | None = None) -> tuple[int, bool]:
-    """Write the tokens of rows anew, all or those of older analysers; return how many and whether all are done.
-
-    The latter is done while agents are at work.
-    """
-    sql = statements("upkeep")
-    analyser = tools.analyser
-    done, after = 0, -(2**63)
-    while until is None or time.monotonic() <= until:
-        with connections.reading() as db:
-            name, limit = ("old_rows", _FEW) if only_old else ("all_rows", _BATCH)
-            rows = [row[0] for row in db.execute(sql[name], {"after": after, "version": analyser.version, "limit": limit})]
-        if not rows:
-            _settle(connections, analyser)
-            return done, True
-        with connections.writing(5.0) as db:
-            tx = Transaction(db, tools)
-            for row in rows:
-                _index_row(tx, row)
-            for row in _with_neighbours(tx, rows):
-                tx.renew_context(row)
-            tx.finish()
-        done, after = done + len(rows), rows[-1]
-        if only_old:
-            time.sleep(PAUSE)
-    return done, False
-
-
-def renew_contexts(connections: Connections, tools: Tools, *, until: float) -> bool:
-    """Add the words that hooks left to be added to the neighbour columns; True when none is left."""
-    sql = statements("upkeep")
-    while time.monotonic() <= until:
-        with connections.reading() as db:
-            rows = [row[0] for row in db.execute(sql["stale"], (_FEW,))]
-        if not rows:
-            return True
-        with connections.writing(5.0) as db:
-            tx = Transaction(db, tools)
-            for row in rows:
-                tx.renew_context(row)
-            db.executemany(sql["delete_stale"], [(row,) for row in rows])
-            tx.finish()
-        time.sleep(PAUSE)
-    return False
-
-
 def has_unfinished_rows(connections: Connections) -> bool:
     """Tell whether neighbour columns lack words or the index lacks rows."""
     with connections.reading() as db:
         return has_recent(db) or db.execute(statements("upkeep")["stale"], (1,)).fetchone() is not None
-
-
-def _with_neighbours(tx: Transaction, rows: list[int]) -> list[int]:
-    """Return the turns among `rows` and those beside them, which hold words of theirs."""
-    turns = [row for row in rows if shelf_of(row) == TURN]
-    beside = {number for row in turns for number in tx.db.execute(tx.sql["beside"], (row,)).fetchone() or () if number}
-    return sorted(beside.union(turns))
-
-
-def _index_row(tx: Transaction, row: int) -> None:
-    uid = tx.db.execute(statements("upkeep")["uid"], (row,)).fetchone()
-    live = tx.live(uid[0]) if uid else None
-    if live is None:
-        tx.index.remove(row)
-    elif live.value.kind == "entry":
-        tx.index_entry(row, live.value, fresh=False)
-    else:
-        turn = live.value
-        tx.index_turn(row, live.session, tx.analyser.turn_tokens(turn.content, turn.speaker, turn.occurred_at), "", fresh=False)
-
-
-def _settle(connections: Connections, analyser: Analyser) -> None:
-    with connections.writing(5.0) as db:
-        db.execute(statements("upkeep")["save_meta"], ("analyser", str(analyser.version)))
 
 
 def check(connections: Connections) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -42,12 +43,17 @@ _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
 }
 
 
+# What these ask changes only what they themselves have asked for; after any other operation nothing is foreseen.
+_FORESEEABLE = (AddEntry, MirrorChange, CaptureTurns)
+
+
 class Prepared:
     """An analyser that has already done the texts of the operations at hand, so that no lock is held meanwhile."""
 
-    def __init__(self, analyser: Analyser, ops: Sequence[Operation]) -> None:
-        """Compute the tokens of every text that `ops` may index."""
+    def __init__(self, analyser: Analyser, ops: Sequence[Operation], also: Callable[[str], object] | None = None) -> None:
+        """Compute the tokens of every text that `ops` may index; `also` is called with them."""
         self._analyser = analyser
+        self._also = also
         self.version = analyser.version
         self._known: dict[tuple[Any, ...], str] = {}
         for op in ops:
@@ -89,15 +95,20 @@ class Prepared:
         """Return the tokens of an entry."""
         key = (content, tuple(tags))
         if key not in self._known:
-            self._known[key] = self._analyser.entry_tokens(content, tags)
+            self._know(key, self._analyser.entry_tokens(content, tags))
         return self._known[key]
 
     def turn_tokens(self, content: str, speaker: str, occurred_at: str | None) -> str:
         """Return the tokens of a turn."""
         key = (content, speaker, occurred_at)
         if key not in self._known:
-            self._known[key] = self._analyser.turn_tokens(content, speaker, occurred_at)
+            self._know(key, self._analyser.turn_tokens(content, speaker, occurred_at))
         return self._known[key]
+
+    def _know(self, key: tuple[Any, ...], tokens: str) -> None:
+        self._known[key] = tokens
+        if self._also is not None:
+            self._also(tokens)
 
 
 class _Undone(Exception):
@@ -110,7 +121,7 @@ class _Undone(Exception):
 
 def _prepared(connections: Connections, ops: Sequence[Operation], tools: Tools) -> Prepared:
     """Return an analyser that has done the texts of `ops`; of a transcript those that are new to its session, as far as is known yet."""
-    prepared = Prepared(tools.analyser, ops)
+    prepared = Prepared(tools.analyser, ops, tools.dialect.prepared)
     for op in ops:
         if isinstance(op, CaptureTurns) and op.transcript:
             with connections.reading() as db:
@@ -133,28 +144,40 @@ def apply(connections: Connections, ops: Sequence[Operation], tools: Tools, *, w
     return _apply(connections, ops, prepared, wait, _isolated)
 
 
-_Apply = Callable[[Transaction, Operation], Outcome]
+_Apply = Callable[[Transaction, Operation, Collection[str]], Outcome]
 
 
 def _apply(connections: Connections, ops: Sequence[Operation], tools: Tools, wait: float, run: _Apply) -> list[Outcome]:
     with connections.writing(wait) as db:
         tx = Transaction(db, tools)
         try:
-            outcomes = [run(tx, op) for op in ops]
-            tx.finish()
+            with tools.dialect.batched(db) if run is _run else nullcontext():
+                seen = _seen(tx, ops)
+                if tools.dialect.foresee is not None and run is _run:
+                    tools.dialect.foresee(tx, [op for op in ops if op.op_id not in seen])
+                outcomes = [run(tx, op, seen) for op in ops]
+                tx.finish()
         except (*REJECTIONS, *tools.dialect.rejections) as error:
             raise _Undone(error) from error
     tools.scopes.update(tx.scopes)
     return outcomes
 
 
-def _run(tx: Transaction, op: Operation) -> Outcome:
+def _seen(tx: Transaction, ops: Sequence[Operation]) -> frozenset[str]:
+    """Return the ids of spooled operations that the store has applied already."""
+    ids = [op.op_id for op in ops if op.spooled]
+    return frozenset(row[0] for row in tx.db.execute(tx.sql["seen_ops"], (tx.dialect.many(ids),))) if ids else frozenset()
+
+
+def _run(tx: Transaction, op: Operation, seen: Collection[str]) -> Outcome:
+    if not isinstance(op, _FORESEEABLE):
+        tx.foreseen.clear()
     if not op.spooled:
         return _HANDLERS[type(op)](tx, op)
-    if tx.db.execute(tx.sql["seen_op"], (op.op_id,)).fetchone():
+    if op.op_id in seen or op.op_id in tx.tally.done:
         return Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="replayed")
     outcome = _HANDLERS[type(op)](tx, op)
-    tx.db.execute(tx.sql["record_op"], (op.op_id, op.at))
+    tx.tally.done.append(op.op_id)
     return outcome
 
 
@@ -163,11 +186,11 @@ def _failed(op: Operation, error: Exception) -> Outcome:
     return Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="failed", error=reason)
 
 
-def _isolated(tx: Transaction, op: Operation) -> Outcome:
+def _isolated(tx: Transaction, op: Operation, seen: Collection[str]) -> Outcome:
     """Run one of several operations in a savepoint, so that a rejected one leaves no trace and the others stand."""
     mark = tx.save()
     try:
-        outcome = _run(tx, op)
+        outcome = _run(tx, op, seen)
         tx.release()
     except (*REJECTIONS, *tx.dialect.rejections) as error:
         tx.roll_back(mark)

@@ -133,6 +133,10 @@ class View(Protocol):
         """The subject key."""
         ...
 
+    def ask(self, name: str, parameters: tuple[Any, ...], /) -> Any:
+        """Return the only row that a statement finds."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -141,3 +145,7 @@ class Reading:
     db: Database
     sql: Mapping[str, str]
     key: ContentKey
+
+    def ask(self, name: str, parameters: tuple[Any, ...]) -> Any:
+        """Return the only row that a statement finds."""
+        return self.db.execute(self.sql[name], parameters).fetchone()

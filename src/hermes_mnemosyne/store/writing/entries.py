@@ -117,9 +117,7 @@ def add(tx: Transaction, op: AddEntry) -> Outcome:
     clock = tx.stamp(op)
     digest = content_hash(op.content)
     scope = tx.scope(op.theme, op.subject)
-    twin, has_forgotten, is_gone = tx.db.execute(
-        tx.sql["before_adding"], (scope, op.target, bytes.fromhex(digest), op.uid)
-    ).fetchone()
+    twin, has_forgotten, is_gone = tx.ask("before_adding", (scope, op.target, bytes.fromhex(digest), op.uid))
     if twin:
         outcome = join(tx, op, twin, clock)
     elif is_gone or (has_forgotten and is_kept_out(tx, op, op.target, digest, clock=clock, explicit=op.explicit)):

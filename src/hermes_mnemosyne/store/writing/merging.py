@@ -214,7 +214,7 @@ def _history(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Out
         return _refused(tx, op, uid)
     if isinstance(value, Entry) and is_kept_out(tx, op, value.target, content_hash(value.content), clock=clock, explicit=True):
         return _refused(tx, op, uid)
-    added = tx.record(action, value, clock=clock, at=at)
+    added = tx.record(action, value, clock=clock, at=at).rowcount > 0
     return Outcome(op_id=op.op_id, uid=uid, status="added" if added else "exists")
 
 

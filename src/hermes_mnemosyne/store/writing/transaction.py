@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hermes_mnemosyne._errors import SchemaMismatch
-from hermes_mnemosyne.clock import HybridClock, is_stamp
+from hermes_mnemosyne.clock import HybridClock, is_stamp, now_text
 from hermes_mnemosyne.store.operations import Operation
 from hermes_mnemosyne.store.protocol import Analyser, ContentKey
-from hermes_mnemosyne.store.writing.database import Database, Index, Tokens
+from hermes_mnemosyne.store.writing.database import Database, Index, Result, Tokens
 from hermes_mnemosyne.store.writing.rows import (
     TURN,
     dumps,
@@ -38,13 +39,20 @@ class Dialect:
     """What the rules need to know of a kind of database.
 
     `sql` are the named statements of writing, `index` begins the full-text rows of a transaction, `schema` is the newest schema
-    that this release knows, `rejections` are the driver's errors for a row that breaks a constraint.
+    that this release knows, `rejections` are the driver's errors for a row that breaks a constraint. Within `batched` statements
+    need not be waited for one by one. `many` makes one parameter of a list, `foresee` puts the answers to what operations will
+    ask into `Transaction.foreseen`, where a way to the database is long; `prepared` is called with each text's tokens before the
+    write lock is taken.
     """
 
     sql: Mapping[str, str]
     index: Callable[[Any], Index]
     schema: int
     rejections: tuple[type[Exception], ...]
+    many: Callable[[Sequence[Any]], Any]
+    batched: Callable[[Any], AbstractContextManager[None]] = nullcontext
+    foresee: Callable[[Transaction, Sequence[Operation]], None] | None = None
+    prepared: Callable[[str], object] | None = None
 
 
 @dataclass
@@ -82,10 +90,21 @@ class Tally:
     speakers: dict[tuple[int, str], int] = field(default_factory=dict)
     refused: int = 0
     erasures: int = 0
+    done: list[str] = field(default_factory=list)
 
     def copy(self) -> Tally:
         """Return an independent copy."""
-        return Tally(self.seq, self.clock, dict(self.rows), dict(self.speakers), self.refused, self.erasures)
+        return Tally(self.seq, self.clock, dict(self.rows), dict(self.speakers), self.refused, self.erasures, list(self.done))
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """The state of a transaction at a savepoint."""
+
+    tally: Tally
+    scopes: dict[tuple[str, str], int]
+    sessions: dict[tuple[int, str], int]
+    index: Index
 
 
 class Transaction:
@@ -108,6 +127,8 @@ class Transaction:
         self._start = (seq, last)
         self.tally = Tally(seq, last)
         self.scopes = dict(tools.scopes)
+        self.sessions: dict[tuple[int, str], int] = {}
+        self.foreseen: dict[Hashable, Any] = {}
         self.index = tools.dialect.index(db)
         self.clock.observe(last)
 
@@ -142,6 +163,10 @@ class Transaction:
             self.scopes[theme, subject] = number
         return number
 
+    def ask(self, name: str, parameters: tuple[Any, ...]) -> Any:
+        """Return the only row that a statement finds; what was foreseen is asked for once."""
+        return self.foreseen.pop((name, parameters), None) or self.db.execute(self.sql[name], parameters).fetchone()
+
     def count(self, row: int, change: int) -> None:
         """Note a row added (1) or removed (-1)."""
         place = scope_of(row), shelf_of(row)
@@ -163,6 +188,8 @@ class Transaction:
             self.db.execute(self.sql["count_meta"], ("refused", str(tally.refused)))
         if tally.erasures:
             self.db.execute(self.sql["count_meta"], ("erasures_pending", str(tally.erasures)))
+        if tally.done:
+            self.db.execute(self.sql["record_ops"], (self.dialect.many(tally.done), now_text()))
         if (tally.seq, tally.clock) != self._start:
             self.db.execute(self.sql["save_sequence"], (tally.seq, tally.clock))
         self.index.write()
@@ -229,12 +256,12 @@ class Transaction:
 
     # -- history and graves ------------------------------------------------------------------------------------------------------
 
-    def record(self, action: str, value: Entry | Turn, *, clock: str, at: str) -> bool:
-        """Keep a copy of a row as it is before a change; False when it is kept already."""
+    def record(self, action: str, value: Entry | Turn, *, clock: str, at: str) -> Result:
+        """Keep a copy of a row as it is before a change; no row is changed when it is kept already."""
         scope = self.scope(value.theme, value.subject)
         digest = bytes.fromhex(content_hash(value.content))
         fields = (value.uid, scope, action, at, clock, digest, dumps(snapshot(value)))
-        return self.db.execute(self.sql["insert_history"], fields).rowcount > 0
+        return self.db.execute(self.sql["insert_history"], fields)
 
     def remove_live(self, row: Live) -> None:
         """Delete a live row with its tokens and vectors; neighbours of a turn lose its words."""
@@ -301,21 +328,25 @@ class Transaction:
 
     def session(self, scope: int, session_id: str) -> int:
         """Return the number of a session, made when new."""
-        row = self.db.execute(self.sql["session"], (scope, session_id)).fetchone()
-        return int((row or self.db.execute(self.sql["insert_session"], (scope, session_id)).fetchone())[0])
+        number = self.sessions.get((scope, session_id))
+        if number is None:
+            row = self.db.execute(self.sql["session"], (scope, session_id)).fetchone()
+            number = int((row or self.db.execute(self.sql["insert_session"], (scope, session_id)).fetchone())[0])
+            self.sessions[scope, session_id] = number
+        return number
 
     # -- savepoints --------------------------------------------------------------------------------------------------------------
 
-    def save(self) -> tuple[Tally, dict[tuple[str, str], int], Index]:
+    def save(self) -> Savepoint:
         """Begin a savepoint and return the state to go back to."""
         self.db.execute("SAVEPOINT operation")
-        return self.tally.copy(), dict(self.scopes), self.index.copy()
+        return Savepoint(self.tally.copy(), dict(self.scopes), dict(self.sessions), self.index.copy())
 
-    def roll_back(self, mark: tuple[Tally, dict[tuple[str, str], int], Index]) -> None:
+    def roll_back(self, mark: Savepoint) -> None:
         """Undo all since the savepoint."""
         self.db.execute("ROLLBACK TO operation")
         self.db.execute("RELEASE operation")
-        self.tally, self.scopes, self.index = mark
+        self.tally, self.scopes, self.sessions, self.index = mark.tally, mark.scopes, mark.sessions, mark.index
 
     def release(self) -> None:
         """Keep what was done since the savepoint."""

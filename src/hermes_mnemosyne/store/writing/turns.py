@@ -33,7 +33,7 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
     fresh = unknown(tx, where, op.turns) if op.transcript else list(op.turns)
     if not fresh:
         return Outcome(op_id=op.op_id, uid=_last_known(tx, op, where), status="exists")
-    last = tx.db.execute(tx.sql["last_turn"], (session,)).fetchone()
+    last = tx.ask("last_turn", (session,))
     position = last[1] if last else 0
     bodies = [tx.analyser.turn_tokens(text.content, text.speaker, text.occurred_at) for text in fresh]
     lent = [lend(body) for body in bodies]
@@ -93,16 +93,15 @@ def _last_known(tx: Transaction, op: CaptureTurns, session: Session) -> str:
 
 def occurrences(view: View, session: Session, role: str, digest: str) -> tuple[int, int]:
     """Return how many turns of this role and text the session has had (live, retired, forgotten) and the greatest number."""
-    db, sql = view.db, view.sql
     text = (session.number, role, bytes.fromhex(digest))
-    count, top, has_retired, has_forgotten = db.execute(sql["live_occurrences"], (*text, session.scope)).fetchone()
+    count, top, has_retired, has_forgotten = view.ask("live_occurrences", (*text, session.scope))
     found = [(count, top)]
     if has_retired:
-        found.append(db.execute(sql["retired_occurrences"], text).fetchone())
+        found.append(view.ask("retired_occurrences", text))
     if has_forgotten:
         mac = capture_mac(view.key, session, role, digest)
         if mac is not None:
-            found.append(db.execute(sql["forgotten_occurrences"], (mac,)).fetchone())
+            found.append(view.ask("forgotten_occurrences", (mac,)))
     return sum(count for count, _ in found), max(top for _, top in found)
 
 

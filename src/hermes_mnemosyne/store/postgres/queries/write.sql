@@ -13,11 +13,11 @@ INSERT INTO mnemosyne.scopes (theme, folded, subject) VALUES ($1, $2, $3) RETURN
 -- name: count_rows
 UPDATE mnemosyne.scopes SET memory_rows = memory_rows + $1, user_rows = user_rows + $2, turn_rows = turn_rows + $3 WHERE id = $4
 
--- name: seen_op
-SELECT 1 FROM mnemosyne.applied_ops WHERE op_id = $1
+-- name: seen_ops
+SELECT op_id FROM mnemosyne.applied_ops WHERE op_id = ANY($1::text[])
 
--- name: record_op
-INSERT INTO mnemosyne.applied_ops VALUES ($1, $2)
+-- name: record_ops
+INSERT INTO mnemosyne.applied_ops SELECT unnest($1::text[]), $2
 
 -- name: entry_by_uid
 SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,
@@ -235,7 +235,8 @@ FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::text[], $5::text[]) 
 UPDATE mnemosyne.tokens SET tsv = tsv || $2::tsvector WHERE scope = $1::bigint >> 38 AND row = $1
 
 -- name: replace_context
-UPDATE mnemosyne.tokens SET tsv = ts_filter(tsv, '{a}') || $2::tsvector WHERE scope = $1::bigint >> 38 AND row = $1
+UPDATE mnemosyne.tokens AS k SET tsv = ts_filter(k.tsv, '{a}') || $2::tsvector || ('/n' || t.session)::tsvector
+FROM mnemosyne.turns AS t WHERE t.scope = $1::bigint >> 38 AND t.id = $1 AND k.scope = $1::bigint >> 38 AND k.row = $1
 
 -- name: delete_tokens
 DELETE FROM mnemosyne.tokens WHERE row = ANY($1::bigint[]) AND scope IN (SELECT r >> 38 FROM unnest($1::bigint[]) AS r)
@@ -273,3 +274,22 @@ SELECT session_id FROM mnemosyne.sessions WHERE id = $1
 
 -- name: forgotten_occurrence
 SELECT 1 FROM mnemosyne.forgotten WHERE mac = $1 AND occurrence = $2
+
+-- name: foresee_adding
+SELECT a.number, (SELECT e.uid FROM mnemosyne.entries AS e WHERE e.scope = a.scope AND e.target = a.target AND e.content_hash = a.hash),
+    EXISTS (SELECT 1 FROM mnemosyne.tombstones AS t WHERE t.scope = a.scope AND t.state = 'forgotten'),
+    EXISTS (SELECT 1 FROM mnemosyne.tombstones AS t WHERE t.uid = a.uid)
+FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[]) WITH ORDINALITY AS a (scope, target, hash, uid, number)
+
+-- name: foresee_turns
+SELECT a.number, (SELECT count(*) FROM mnemosyne.turns AS t WHERE t.scope = a.scope AND t.session = a.session AND t.role = a.role
+        AND t.content_hash = a.hash),
+    (SELECT coalesce(max(t.occurrence), 0) FROM mnemosyne.turns AS t WHERE t.scope = a.scope AND t.session = a.session
+        AND t.role = a.role AND t.content_hash = a.hash),
+    EXISTS (SELECT 1 FROM mnemosyne.tombstones AS g WHERE g.scope = a.scope AND g.state = 'retired'),
+    EXISTS (SELECT 1 FROM mnemosyne.tombstones AS g WHERE g.scope = a.scope AND g.state = 'forgotten')
+FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) WITH ORDINALITY AS a (session, role, hash, scope, number)
+
+-- name: foresee_sessions
+SELECT a.number, n.id FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS a (scope, session_id, number)
+JOIN mnemosyne.sessions AS n ON n.scope = a.scope AND md5(n.session_id) = md5(a.session_id) AND n.session_id = a.session_id

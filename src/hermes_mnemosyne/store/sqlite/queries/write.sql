@@ -13,11 +13,11 @@ INSERT INTO scopes (theme, folded, subject) VALUES (?, ?, ?) RETURNING id
 -- name: count_rows
 UPDATE scopes SET memory_rows = memory_rows + ?, user_rows = user_rows + ?, turn_rows = turn_rows + ? WHERE id = ?
 
--- name: seen_op
-SELECT 1 FROM applied_ops WHERE op_id = ?
+-- name: seen_ops
+SELECT value FROM json_each(?) WHERE value IN (SELECT op_id FROM applied_ops)
 
--- name: record_op
-INSERT INTO applied_ops VALUES (?, ?)
+-- name: record_ops
+INSERT INTO applied_ops SELECT value, ?2 FROM json_each(?1)
 
 -- name: entry_by_uid
 SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,

@@ -1,0 +1,140 @@
+"""The full-text rows of one write transaction, kept back until its end, and texts as Postgres' `tsvector`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+from hermes_mnemosyne.store.postgres.database import Database
+from hermes_mnemosyne.store.postgres.sql import statements
+from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, Tokens
+from hermes_mnemosyne.store.writing.rows import scope_of, shelf_of
+
+# The context of a stored row, which no statement reads back: no token looks like it.
+_KEPT = "*"
+# A tsvector takes less than 1 MiB, a word less than 2 KiB, a word's positions up to 255 of at most 16,383.
+_MOST_BYTES = 1_000_000
+_LONGEST_WORD = 2_000
+_MOST_POSITIONS = 255
+_LAST_POSITION = 16_383
+_SURELY_SHORT = 1_900
+# What a word takes beside its letters and positions.
+_WORD_BYTES = 12
+
+
+@lru_cache(maxsize=1024)
+def words(body: str) -> str:
+    """Return the words of a text as they stand in a `tsvector`, labelled A.
+
+    A very long text keeps one position of each word, and of a longer one the words that come first.
+    """
+    places: dict[str, str] = {}
+    for place, word in enumerate(body.split(), 1):
+        places[word] = f"{places[word]},{place}A" if word in places else f"{place}A"
+    if len(body) < _SURELY_SHORT:
+        return " ".join([f"{word}:{known}" for word, known in places.items()])
+    size = sum(len(word) + _WORD_BYTES + 2 * min(known.count(",") + 1, _MOST_POSITIONS) for word, known in places.items())
+    is_long = size > _MOST_BYTES
+    parts, size = [], 0
+    for word, known in places.items():
+        size += len(word) + _WORD_BYTES + 2
+        if is_long and size > _MOST_BYTES:
+            break
+        if len(word) <= _LONGEST_WORD:
+            parts.append(f"{word}:{known.partition(',')[0] if is_long else known}")
+    return " ".join(parts)
+
+
+def vector(body: str, context: str = "", facets: Iterable[str] = ()) -> str:
+    """Return a `tsvector` literal: words of the text labelled A, of the context D, facets without positions."""
+    after = min(body.count(" ") + 2, _LAST_POSITION)
+    return " ".join((words(body), *[f"{word}:{after}" for word in context.split()], *facets))
+
+
+def facets_of(row: int, facets: str) -> list[str]:
+    """Return the facets of a row as they stand in its `tsvector`."""
+    return [f"/s{scope_of(row)}", f"/k{shelf_of(row)}", *(f"/{facet}" for facet in facets.split())]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored(Tokens):
+    """A stored row as far as it is known: its words stay, its context may change."""
+
+
+class Index:
+    """The full-text rows as they will be at the end of the transaction."""
+
+    def __init__(self, db: Database) -> None:
+        """Begin with what is stored."""
+        self._db = db
+        self._sql = statements("write")
+        self._changed: dict[int, Tokens | None] = {}
+        self._fresh: set[int] = set()
+
+    def get(self, row: int) -> Tokens | None:
+        """Return the full-text row; of a stored one what it lends, padded where it is long, and no context."""
+        if row in self._changed:
+            return self._changed[row]
+        found = self._db.execute(self._sql["tokens"], (row,)).fetchone()
+        if found is None:
+            return None
+        lead, words, version = found
+        body = lead if words <= OWN_CONTEXT_TOKENS else lead + " " * (words - lead.count(" ") - 1)
+        return _Stored(body, _KEPT, "", version)
+
+    def is_cheap(self, row: int) -> bool:
+        """Tell whether a row stands in memory yet."""
+        return row in self._changed
+
+    def put(self, row: int, tokens: Tokens, *, fresh: bool = False) -> None:
+        """Set the full-text row of a row number; `fresh` when the row is new."""
+        self._changed[row] = tokens
+        if fresh:
+            self._fresh.add(row)
+
+    def remove(self, row: int) -> None:
+        """Take the full-text row of a row number away."""
+        if row in self._fresh:
+            self._fresh.discard(row)
+            del self._changed[row]
+        else:
+            self._changed[row] = None
+
+    def copy(self) -> Self:
+        """Return an independent copy, for a savepoint."""
+        other = type(self)(self._db)
+        other._changed = dict(self._changed)
+        other._fresh = set(self._fresh)
+        return other
+
+    def write(self) -> None:
+        """Write what has changed."""
+        whole: list[int] = []
+        for row in sorted(self._changed):
+            tokens = self._changed[row]
+            if not isinstance(tokens, _Stored):
+                whole.append(row)
+            elif tokens.context.startswith(_KEPT):
+                self._db.execute(self._sql["lengthen_tokens"], (row, vector("", tokens.context[1:])))
+            else:
+                self._db.execute(self._sql["replace_context"], (row, vector("", tokens.context, facets_of(row, ""))))
+        old = [row for row in whole if row not in self._fresh]
+        if old:
+            self._db.execute(self._sql["delete_tokens"], (old,))
+        written = [(row, tokens) for row in whole if (tokens := self._changed[row]) is not None]
+        if not written:
+            return
+        rows = [row for row, _ in written]
+        self._db.execute(
+            self._sql["insert_tokens"],
+            (
+                rows,
+                [len(tokens.body.split()) for _, tokens in written],
+                [tokens.version for _, tokens in written],
+                [tokens.lent for _, tokens in written],
+                [vector(tokens.body, tokens.context, facets_of(row, tokens.facets)) for row, tokens in written],
+            ),
+        )
+        self._db.execute(self._sql["note_missing"], (rows,))
