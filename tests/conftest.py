@@ -21,6 +21,7 @@ from tests.postgres.fixtures import (  # noqa: F401 - fixtures are found where t
     postgres,
     postgres_pool,
     postgres_server,
+    private_postgres,
     private_server,
     proxy,
 )

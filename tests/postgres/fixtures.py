@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.postgres.databases import Databases, PgDatabase, Pool
+from tests.postgres.databases import Databases, PgDatabase, Pool, prepare
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import PrivateServer, SharedServer, Unavailable
 
@@ -121,6 +121,12 @@ def private_server() -> Iterator[PrivateServer]:
             yield server
     except Unavailable as error:
         _missing(str(error))
+
+
+@pytest.fixture
+def private_postgres(private_server: PrivateServer) -> PgDatabase:
+    """A database with our schema on the private server."""
+    return prepare(private_server.dsn(), RUNTIME_ROLE)
 
 
 @pytest.fixture

@@ -50,6 +50,12 @@ class Proxy:
         self._thread.join()
         self._loop.close()
 
+    def dsn(self, dsn: str) -> str:
+        """Return a DSN of the server behind, by way of this proxy."""
+        from psycopg.conninfo import make_conninfo
+
+        return make_conninfo(dsn, host=self.host, port=self.port)
+
     def hang(self) -> None:
         self._call(self._set(flowing=False))
 

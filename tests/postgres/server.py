@@ -16,16 +16,16 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    import psutil
     import psycopg
 
 ADMIN = "postgres"
@@ -170,15 +170,48 @@ class Cluster:
         """Stop the server: `smart` waits for the clients to leave, `fast` sends them away, `immediate` recovers at the next start."""
         _program("pg_ctl", "-D", self.data, "-w", "-s", "-m", mode, "stop")
 
-    def processes(self) -> list[int]:
-        """Return the process ids of the server, the postmaster first."""
+    def processes(self) -> list[psutil.Process]:
+        """Return the processes of the server, the postmaster first; none when it does not run."""
         import psutil
 
         try:
             postmaster = psutil.Process(int((self.data / "postmaster.pid").read_text(encoding="utf-8").split("\n", 1)[0]))
-            return [postmaster.pid, *(child.pid for child in postmaster.children(recursive=True))]
+            if str(self.data) not in postmaster.cmdline():
+                return []  # the file is a dead server's, and its number has passed on to somebody else
+            return [postmaster, *postmaster.children(recursive=True)]
         except (OSError, ValueError, psutil.NoSuchProcess):
             return []
+
+    def kill(self) -> None:
+        """Kill every process of the server, as a machine that dies does."""
+        import psutil
+
+        found = self.processes()
+        self._signal(found, signal.SIGKILL)
+        psutil.wait_procs(found, timeout=30)
+
+    def freeze(self) -> None:
+        """Let the server hang: connections are taken and never answered."""
+        self._signal(self.processes(), signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(self.processes(), signal.SIGCONT)
+
+    def _signal(self, processes: list[psutil.Process], number: signal.Signals) -> None:
+        import psutil
+
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+    def remove(self) -> None:
+        """End the server and delete all it has."""
+        self.resume()
+        if not self.running and (self.data / "postmaster.pid").is_file():
+            with suppress(Unavailable):
+                self.start()  # a killed server has left shared memory, which the next one removes
+        self.stop("immediate")
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _done(self, run: subprocess.CompletedProcess[str]) -> None:
         if run.returncode != 0:
@@ -216,8 +249,7 @@ def _sweep(kept: Path | None = None) -> None:
         users = _Users(directory)
         try:
             if users.alone():
-                Cluster(directory, {}).stop("immediate")
-                shutil.rmtree(directory, ignore_errors=True)
+                Cluster(directory, {}).remove()
         finally:
             users.close()
 
@@ -288,9 +320,7 @@ class PrivateServer(Cluster):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.resume()
-        self.stop("immediate")
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self.remove()
         if self._users is not None:
             self._users.close()
 
@@ -306,29 +336,13 @@ class PrivateServer(Cluster):
         for path in (self.data, *self.data.rglob("*")):
             _own(path)
 
-    def kill(self) -> None:
-        """Kill every process of the server, as a machine that dies does."""
-        import psutil
-
-        found = [psutil.Process(pid) for pid in self.processes() if psutil.pid_exists(pid)]
-        for process in found:
-            process.kill()
-        psutil.wait_procs(found, timeout=30)
-
     def restart(self, mode: str = "fast") -> None:
         self.stop(mode)
         self.start()
 
-    def freeze(self) -> None:
-        """Let the server hang: connections are taken and never answered."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        for pid in self.processes():
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                print(f"process {pid} of the server is gone", file=sys.stderr)  # noqa: T201 - shown with a failure only
+    def ask_password(self, role: str) -> None:
+        """Let a role in with its password only."""
+        rules = self.data / "pg_hba.conf"
+        rules.write_text(f"local all {role} scram-sha-256\n{rules.read_text(encoding='utf-8')}", encoding="utf-8")
+        with self.connect() as db:
+            db.execute("SELECT pg_reload_conf()")

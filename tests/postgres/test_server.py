@@ -110,17 +110,26 @@ def test_a_frozen_server_answers_nobody_until_it_is_resumed(private_server: Priv
     assert count(private_server.dsn(), "pg_am") > 0
 
 
-def through(proxy: Proxy) -> str:
-    return f"host={proxy.host} port={proxy.port} user=postgres dbname=postgres connect_timeout=2"
+def test_a_role_of_a_private_server_can_be_asked_for_its_password(
+    private_server: PrivateServer, private_postgres: PgDatabase
+) -> None:
+    assert count(private_postgres.dsn) == 0
+    with private_server.connect() as db:
+        db.execute("ALTER ROLE hermes PASSWORD 'right'")
+    private_server.ask_password("hermes")
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(private_postgres.dsn, password="wrong")
+    psycopg.connect(private_postgres.dsn, password="right").close()
 
 
 def test_a_proxy_forwards_hangs_cuts_and_refuses(private_server: PrivateServer, proxy: Proxy) -> None:
-    with psycopg.connect(through(proxy)) as db:
+    through = proxy.dsn(f"{private_server.dsn()} connect_timeout=2")
+    with psycopg.connect(through) as db:
         assert db.execute("SELECT 1").fetchone() == (1,)
         assert (proxy.accepted, proxy.open) == (1, 1)
         proxy.hang()
         with pytest.raises(psycopg.OperationalError, match="timeout"):
-            psycopg.connect(through(proxy))
+            psycopg.connect(through)
         proxy.flow()
         assert db.execute("SELECT 2").fetchone() == (2,)
         proxy.cut()
@@ -128,10 +137,10 @@ def test_a_proxy_forwards_hangs_cuts_and_refuses(private_server: PrivateServer, 
             db.execute("SELECT 1")
     proxy.refuse()
     with pytest.raises(psycopg.OperationalError, match="refused"):
-        psycopg.connect(through(proxy))
+        psycopg.connect(through)
     proxy.accept()
     private_server.stop()
     with pytest.raises(psycopg.OperationalError):
-        psycopg.connect(through(proxy))
+        psycopg.connect(through)
     private_server.start()
-    psycopg.connect(through(proxy)).close()
+    psycopg.connect(through).close()
