@@ -1,0 +1,140 @@
+"""The vector side of the Store protocol over one Postgres database."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from hermes_mnemosyne.store.postgres import vector_search, vectors
+from hermes_mnemosyne.store.postgres.connections import Connections
+from hermes_mnemosyne.store.postgres.vector_indexes import Catalogue
+from hermes_mnemosyne.store.protocol import Candidate, Filter, PendingText, VectorCounts, VectorFailure, VectorModel
+
+# Rows written in one transaction: others wait for its lock meanwhile. Where vectors have indexes a row takes some milliseconds.
+_FEWEST, _MOST = 16, 512
+_SHORT, _LONG = 0.02, 0.05
+# All rows become missing in a new model at once.
+_SLOW = 600.0
+
+_Item = TypeVar("_Item")
+
+
+class PostgresVectors:
+    """The methods on vectors, for a store with these connections."""
+
+    def __init__(self, connections: Connections, wait: float) -> None:
+        """Share the connections of a store; `wait` is how long a write waits for the lock, in seconds."""
+        self._connections = connections
+        self._wait = wait
+        self._indexes = Catalogue()
+
+    def vector_models(self) -> list[VectorModel]:
+        """Return the models of this store, the active one first."""
+        with self._connections.reading() as db:
+            return vectors.models(db)
+
+    def add_vector_model(self, model: VectorModel) -> None:
+        """Make a model known or renew it."""
+        with self._connections.writing(self._wait, limit=_SLOW) as db:
+            vectors.save_model(db, model)
+
+    def activate_vector_model(self, key: str) -> None:
+        """Search the vectors of this model from now on."""
+        with self._connections.writing(self._wait) as db:
+            vectors.activate(db, key)
+
+    def attach_vectors(
+        self,
+        model: str,
+        vectors_by_row: Iterable[tuple[int, Sequence[float]]],
+        *,
+        cut: frozenset[int] = frozenset(),
+        texts: Mapping[int, str] | None = None,
+    ) -> int:
+        """Store vectors of rows that still live, in short transactions; see `Store.attach_vectors`."""
+        count = 0
+        for some in _batches(vectors_by_row):
+            ready = {row: vectors.stored(vector) for row, vector in some}
+            with self._connections.writing(self._wait, limit=_SLOW) as db:
+                count += vectors.attach(db, model, ready, cut, texts)
+        return count
+
+    def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0, now: str | None = None) -> list[PendingText]:
+        """Return rows without a vector of this model."""
+        with self._connections.reading() as db:
+            return vectors.pending(db, model, limit=limit, after=after, now=now)
+
+    def note_failures(self, model: str, failures: Iterable[VectorFailure]) -> None:
+        """Keep why rows have no vector."""
+        for some in _batches(failures):
+            with self._connections.writing(self._wait) as db:
+                vectors.note_failures(db, model, some)
+
+    def clear_failures(self, model: str) -> int:
+        """Let every failed row be tried again."""
+        with self._connections.writing(self._wait) as db:
+            return vectors.clear_failures(db, model)
+
+    def exclude_vectors(self, ids: Iterable[int]) -> int:
+        """Leave rows without a vector, by setting."""
+        count = 0
+        for some in _batches(ids):
+            with self._connections.writing(self._wait) as db:
+                count += vectors.exclude(db, some)
+        return count
+
+    def include_vectors(self) -> int:
+        """Let every excluded row be embedded."""
+        count = 0
+        while True:
+            with self._connections.writing(self._wait) as db:
+                some = vectors.include(db, _MOST)
+            count += some
+            if some < _MOST:
+                return count
+
+    def vector_counts(self, model: str) -> VectorCounts:
+        """Return the live rows by the state of their vector."""
+        with self._connections.reading() as db:
+            return vectors.counts(db, model)
+
+    def nearest(self, model: str, vector: Sequence[float], where: Filter, *, limit: int) -> list[Candidate]:
+        """Return the rows nearest by cosine."""
+        with self._connections.reading() as db:
+            return vector_search.nearest(db, self._indexes, model, vector, where, limit)
+
+    def cosines(self, model: str, vector: Sequence[float], ids: Sequence[int]) -> dict[int, float]:
+        """Return the cosine of each of these rows that has a vector."""
+        with self._connections.reading() as db:
+            return vector_search.cosines_of(db, model, vector, ids)
+
+    def has_old_vectors(self) -> bool:
+        """Tell whether vectors of a model that is searched no longer are still to be removed."""
+        with self._connections.reading() as db:
+            return vectors.has_gone(db)
+
+    def remove_old_vectors(self, *, until: float) -> bool:
+        """Remove vectors of models that are gone as far as time allows (of time.monotonic()); True when none is left."""
+        if not self.has_old_vectors():
+            return True
+        while time.monotonic() <= until:
+            with self._connections.writing(self._wait) as db:
+                if vectors.remove_some(db, _MOST):
+                    return True
+        return False
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield items in batches, each as large as the time that the one before has taken allows."""
+    source = iter(items)
+    size = 4 * _FEWEST
+    while some := list(itertools.islice(source, size)):
+        begun = time.monotonic()
+        yield some
+        taken = time.monotonic() - begun
+        if taken < _SHORT:
+            size = min(2 * size, _MOST)
+        elif taken > _LONG:
+            size = max(size // 2, _FEWEST)

@@ -1,0 +1,225 @@
+"""What a database keeps of vectors: models, vectors of rows, and why rows have none."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+from pgvector import HalfVector, Vector
+from psycopg import sql
+
+from hermes_mnemosyne._errors import InvalidInput, NotFound
+from hermes_mnemosyne.store.postgres.database import Database
+from hermes_mnemosyne.store.postgres.sql import Statement, statements
+from hermes_mnemosyne.store.protocol import PendingText, VectorCounts, VectorFailure, VectorModel
+from hermes_mnemosyne.store.spoken import spoken
+
+LONGEST_EXACT = 2_000
+"""Up to so many dimensions vectors are kept as they are, above with half of the digits."""
+LONGEST = 16_000
+"""More dimensions pgvector cannot store."""
+
+_UNKNOWN = -1
+_UNIT = 1e-6
+# Characters of a row that are embedded: no model sees more, and a page of rows of many megabytes would take all of the memory.
+_SEEN = 65_536
+
+Number = Vector | HalfVector
+"""A vector as it is stored."""
+
+
+def column_of(dimension: int) -> str:
+    """Return the column that holds vectors of a model."""
+    return "embedding" if dimension <= LONGEST_EXACT else "half"
+
+
+def stored(vector: Sequence[float]) -> Number:
+    """Return a vector of unit length as it is stored.
+
+    Raises InvalidInput for a vector that has no direction (empty, zero, NaN or infinite) or too many dimensions.
+    """
+    if len(vector) > LONGEST:
+        raise InvalidInput(f"Postgres stores vectors of at most {LONGEST} dimensions, not {len(vector)}: use another model")
+    length = math.hypot(*vector)
+    if not math.isfinite(length) or length == 0.0:
+        raise InvalidInput("a vector must be finite and not zero")
+    unit = list(vector) if abs(length - 1.0) < _UNIT else [value / length for value in vector]
+    return Vector(unit) if len(unit) <= LONGEST_EXACT else HalfVector(unit)
+
+
+@cache
+def fitted(name: str, dimension: int) -> Statement:
+    """Return a statement about the vectors of a model of this dimension."""
+    return filled(statements("vectors")[name], dimension)
+
+
+def filled(statement: Statement, dimension: int, **parts: sql.Composable) -> Statement:
+    """Return a statement with the column and type of a model's vectors, and other parts, in their places."""
+    column = column_of(dimension)
+    kind = "vector" if column == "embedding" else "halfvec"
+    composed = sql.SQL(statement).format(column=sql.Identifier(column), type=sql.Identifier(kind), **parts)
+    made = Statement(composed.as_string(None))
+    made.names = statement.names
+    return made
+
+
+def models(db: Database) -> list[VectorModel]:
+    """Return the models, the active one first; those that are to be removed are none any more."""
+    return [
+        VectorModel(key=key, name=name, dimension=dimension, probes=_probes(probes, dimension), floor=floor, active=active)
+        for key, name, dimension, probes, floor, active in db.execute(statements("vectors")["models"])
+    ]
+
+
+def _probes(data: bytes, dimension: int) -> tuple[tuple[float, ...], ...]:
+    return tuple(struct.iter_unpack(f"<{dimension}d", data))
+
+
+def save_model(db: Database, model: VectorModel) -> None:
+    """Make a model known or renew it. Raises InvalidInput when its dimension or those of its probes are wrong."""
+    if model.dimension <= 0 or any(len(probe) != model.dimension for probe in model.probes):
+        raise InvalidInput(f"model {model.key!r} needs a positive dimension, and its probes need the same")
+    if model.dimension > LONGEST:
+        raise InvalidInput(f"model {model.key!r} has {model.dimension} dimensions, Postgres stores at most {LONGEST}")
+    known = _known(db, model.key)
+    if known and known[1] != model.dimension:
+        raise InvalidInput(f"the vectors of model {model.key!r} have {known[1]} dimensions, not {model.dimension}")
+    probes = b"".join(struct.pack(f"<{model.dimension}d", *probe) for probe in model.probes)
+    values = {"key": model.key, "name": model.name, "dimension": model.dimension, "probes": probes}
+    saved = db.execute(statements("vectors")["save_model"], {**values, "floor": model.floor, "active": model.active})
+    (number,) = saved.fetchone()
+    if known is None or known[2]:
+        db.execute(statements("vectors")["note_all_missing"], {"model": number})
+
+
+def _known(db: Database, key: str) -> tuple[int, int, bool] | None:
+    """Return number and dimension of a model, and whether it is to be removed."""
+    found: tuple[int, int, bool] | None = db.execute(statements("vectors")["model"], (key,)).fetchone()
+    return found
+
+
+def model_of(db: Database, key: str, dimension: int) -> int | None:
+    """Return the number of a model, None for an unknown one. Raises InvalidInput when its vectors have another dimension."""
+    found = _known(db, key)
+    if found is not None and found[1] != dimension:
+        raise InvalidInput(f"the vectors of model {key!r} have {found[1]} dimensions, not {dimension}")
+    return found[0] if found else None
+
+
+def activate(db: Database, key: str) -> None:
+    """Make a model the one that is searched; all others are to be removed. Raises NotFound."""
+    known = _known(db, key)
+    if known is None or known[2]:
+        raise NotFound(f"no model {key!r} has vectors in this store")
+    db.execute(statements("vectors")["retire_others"], (known[0],))
+    db.execute(statements("vectors")["activate"], (known[0],))
+
+
+def attach(
+    db: Database, key: str, vectors: Mapping[int, Number], cut: frozenset[int], texts: Mapping[int, str] | None
+) -> int:
+    """Store vectors of rows that still live and, where `texts` are given, still have these; return how many."""
+    dimension = next(iter(vectors.values())).dimensions()
+    number = model_of(db, key, dimension)
+    if number is None:
+        (number,) = db.execute(statements("vectors")["insert_model"], (key, dimension)).fetchone()
+        db.execute(statements("vectors")["note_all_missing"], {"model": number})
+    for vector in vectors.values():
+        if vector.dimensions() != dimension:
+            raise InvalidInput(f"the vectors of model {key!r} have {dimension} dimensions, not {vector.dimensions()}")
+    rows = _unchanged(db, list(vectors), texts)
+    if rows:
+        values = (number, rows, [row in cut for row in rows], [vectors[row] for row in rows])
+        db.execute(fitted("attach", dimension), values)
+    return len(rows)
+
+
+def _unchanged(db: Database, rows: Sequence[int], texts: Mapping[int, str] | None) -> list[int]:
+    """Return those of some rows that live and have the text that is given for them, if any is."""
+    if texts is None:
+        return sorted(row for (row,) in db.execute(statements("vectors")["live"], (rows,)))
+    return sorted(item.id for item in _texts(db, rows) if texts.get(item.id, item.text) == item.text)
+
+
+def pending(db: Database, key: str, *, limit: int, after: int, now: str | None) -> list[PendingText]:
+    """Return rows without a vector of this model, by row number."""
+    known = _known(db, key)
+    name = "missing" if known else "missing_in_unknown"
+    values = {"model": known[0] if known else _UNKNOWN, "after": after, "limit": limit, "now": now}
+    return _texts(db, heapq.nsmallest(limit, (row for (row,) in db.execute(statements("vectors")[name], values))))
+
+
+def _texts(db: Database, rows: Sequence[int]) -> list[PendingText]:
+    found = {}
+    asked = (list(rows), _SEEN)
+    for row, kind, content, chars, role, speaker, occurred_at, local in db.execute(statements("vectors")["texts"], asked):
+        text = spoken(content, speaker, occurred_at)
+        found[row] = PendingText(id=row, kind=kind, text=text, role=role, chars=chars, local=local)
+    return [found[row] for row in rows if row in found]
+
+
+def note_failures(db: Database, key: str, failures: Iterable[VectorFailure]) -> None:
+    """Keep why rows have no vector; rows that have one, or none by setting, are left as they are. Raises NotFound."""
+    known = _known(db, key)
+    if known is None:
+        raise NotFound(f"there is no model {key!r} in this store")
+    last = {failure.id: failure for failure in failures}
+    reasons = [failure.reason.replace("\0", "") for failure in last.values()]
+    db.execute(
+        statements("vectors")["note_failures"],
+        (known[0], list(last), reasons, [failure.retry_at for failure in last.values()]),
+    )
+
+
+def clear_failures(db: Database, key: str) -> int:
+    """Let every failed row be tried again and return how many."""
+    known = _known(db, key)
+    return db.execute(statements("vectors")["clear_failures"], (known[0],)).rowcount if known else 0
+
+
+def exclude(db: Database, rows: Iterable[int]) -> int:
+    """Leave live rows that lack a vector of some model without one, and return how many."""
+    count: int = db.execute(statements("vectors")["exclude"], (list(rows),)).fetchone()[0]
+    return count
+
+
+def include(db: Database, limit: int) -> int:
+    """Let some excluded rows be embedded and return how many."""
+    count: int = db.execute(statements("vectors")["include"], (limit,)).fetchone()[0]
+    return count
+
+
+def counts(db: Database, key: str) -> VectorCounts:
+    """Return the live rows by the state of their vector; no vector is read."""
+    known = _known(db, key)
+    found = db.execute(statements("vectors")["counts"], (known[0] if known else _UNKNOWN,)).fetchone()
+    live, vectors, cut, excluded, unembeddable, retrying = found
+    return VectorCounts(
+        stored=vectors,
+        pending=live - vectors - excluded - unembeddable,
+        retrying=retrying,
+        excluded=excluded,
+        unembeddable=unembeddable,
+        cut=cut,
+    )
+
+
+def remove_some(db: Database, limit: int) -> bool:
+    """Remove some vectors of models that are gone, at last the models; True when none is left."""
+    sql = statements("vectors")
+    found = db.execute(sql["gone"]).fetchone()
+    if found is None:
+        return True
+    removed = db.execute(sql["delete_some_vectors"], (*found, limit)).rowcount
+    removed = removed or db.execute(sql["delete_some_missing"], (*found, limit)).rowcount
+    if not removed:
+        db.execute(sql["delete_model"], found)
+    return False
+
+
+def has_gone(db: Database) -> bool:
+    """Tell whether vectors of a model are to be removed."""
+    return db.execute(statements("vectors")["gone"]).fetchone() is not None
