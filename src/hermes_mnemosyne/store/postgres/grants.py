@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from psycopg import sql
 
-if TYPE_CHECKING:
-    from psycopg import sql
-
-    from hermes_mnemosyne.store.postgres.old_names import OldNames
+from hermes_mnemosyne.store.postgres.old_names import OldNames
 
 _IN_SCHEMA = (
     "GRANT USAGE ON SCHEMA mnemosyne TO {role}",
@@ -27,13 +24,11 @@ _OF_VIEWS = (
 )
 
 
-def grants(role: str, extension: str, names: OldNames) -> list[sql.Composable]:
+def grants(role: str, extension: str, names: OldNames) -> list[sql.Composed]:
     """Return the statements that let a role use the store; `extension` is the schema of pgvector.
 
     `names` tells which views of ours stand, or are to be made, under old names.
     """
-    from psycopg import sql
-
     views = [sql.Identifier(names.schema, name) for name, state in names.states.items() if state in ("absent", "view")]
     parts = {
         "role": sql.Identifier(role), "extension": sql.Identifier(extension), "schema": sql.Identifier(names.schema),

@@ -6,16 +6,16 @@ What is run is a script, so that a dry run can print what a real run does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
 
 from hermes_mnemosyne._errors import InvalidInput, SchemaNotApplied, StoreUnavailable
-from hermes_mnemosyne.masking import mask
 from hermes_mnemosyne.store.postgres import ledger, old_names
+from hermes_mnemosyne.store.postgres.errors import without_secrets
 from hermes_mnemosyne.store.postgres.grants import grants
 from hermes_mnemosyne.store.postgres.schema import migrations
-
-if TYPE_CHECKING:
-    import psycopg
 
 DEFAULT_DIMENSION = 768
 OLDEST_SERVER = 140000
@@ -91,8 +91,6 @@ def migrate(
     Raises InvalidInput for wishes that cannot be had, SchemaMismatch when a newer release has been here, StoreUnavailable when
     the database cannot be used or this login may not change it.
     """
-    from psycopg.errors import InsufficientPrivilege
-
     wishes = Wishes(runtime_role=runtime_role, embed_dim=embed_dim, partitions=partitions, analyser=analyser)
     _check(wishes)
     with connect(admin_dsn) as db:
@@ -103,7 +101,7 @@ def migrate(
             db.execute(_LOCK)
             report = _plan(db, wishes)
             db.execute(report.script.encode())
-        except InsufficientPrivilege as error:
+        except psycopg.errors.InsufficientPrivilege as error:
             raise StoreUnavailable(
                 f"this login may not do that ({str(error).splitlines()[0]}): name an administrator with --admin-dsn"
             ) from error
@@ -115,12 +113,10 @@ def connect(dsn: str) -> psycopg.Connection[tuple[Any, ...]]:
 
     Raises StoreUnavailable without the password in its message.
     """
-    import psycopg
-
     try:
-        return psycopg.connect(dsn, prepare_threshold=None)
+        return psycopg.connect(dsn, prepare_threshold=None, cursor_factory=psycopg.RawCursor)
     except psycopg.Error as error:
-        raise StoreUnavailable(f"the database cannot be reached: {mask(str(error))[0]}") from None
+        raise StoreUnavailable(f"the database cannot be reached: {without_secrets(str(error))}") from None
 
 
 def _check(wishes: Wishes) -> None:
@@ -134,8 +130,6 @@ def _check(wishes: Wishes) -> None:
 
 def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
     """Return what there is to do, with the script that does it."""
-    from psycopg import sql
-
     _check_server(db, wishes)
     found = ledger.applied(db)
     ledger.check(found)
@@ -147,7 +141,7 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
     for migration in missing:
         values = {
             "number": migration.number, "name": migration.name, "checksum": migration.checksum,
-            "oldest_writer": migration.oldest_writer, "release": _release(),
+            "oldest_writer": migration.oldest_writer, "release": ledger.release(),
         }  # fmt: skip
         steps.append(migration.sql(partitions=partitions, extension=sql.Identifier(extension).as_string(db)))
         steps.append(_filled(db, _RECORD, **values))
@@ -162,7 +156,7 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
         if state == "foreign"
     ]
     kept: tuple[str, ...] = ()
-    if db.execute("SELECT FROM pg_roles WHERE rolname = %s", (wishes.runtime_role,)).fetchone():
+    if db.execute("SELECT 1 FROM pg_roles WHERE rolname = $1", (wishes.runtime_role,)).fetchone():
         steps += allowed
     else:
         kept = tuple(allowed)
@@ -211,8 +205,6 @@ def _extension(db: psycopg.Connection[Any]) -> tuple[str, list[str]]:
 
     Raises SchemaNotApplied when the server has no package of it, or an old one.
     """
-    from psycopg import sql
-
     oldest = ".".join(map(str, OLDEST_VECTOR))
     available = db.execute("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'").fetchone()
     found = db.execute(
@@ -244,16 +236,5 @@ def _version(text: str) -> tuple[int, ...]:
 
 def _filled(db: psycopg.Connection[Any], text: LiteralString, **values: object) -> str:
     """Return a statement with literals, or identifiers where given as such, in its places."""
-    from psycopg import sql
-
     made = {name: value if isinstance(value, sql.Composable) else sql.Literal(value) for name, value in values.items()}
     return sql.SQL(text).format(**made).as_string(db)
-
-
-def _release() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("hermes-mnemosyne")
-    except PackageNotFoundError:
-        return "unknown"

@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    import psycopg
+import psycopg
+from psycopg import sql
 
 _HERE = Path(__file__).parent / "views"
 COPIED = ("memory_entries", "conversations")
@@ -46,11 +46,11 @@ _FIND = """
 SELECT c.relname, c.relkind::text, coalesce(pg_get_viewdef(CASE WHEN c.relkind = 'v' THEN c.oid END), ''),
     array(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped),
     EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND tgname = 'mnemosyne_forward')
-FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = ANY (%s)
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = ANY ($2)
 """
 _DIMENSION = """
 SELECT atttypmod FROM pg_attribute
-WHERE attrelid = to_regclass(format('%%I.memory_entries', %s::text)) AND attname = 'embedding' AND atttypmod > 0
+WHERE attrelid = to_regclass(format('%I.memory_entries', $1::text)) AND attname = 'embedding' AND atttypmod > 0
 """
 
 State = Literal["absent", "view", "table", "old view", "foreign"]
@@ -105,8 +105,6 @@ def _file(name: str) -> str:
 
 def view(db: psycopg.Connection[Any], name: str, schema: str, extension: str) -> str:
     """Return the script that makes one of our views."""
-    from psycopg import sql
-
     pieces = {"schema": sql.Identifier(schema).as_string(db), "extension": sql.Identifier(extension).as_string(db)}
     return re.sub(r"@(schema|extension)\b", lambda found: pieces[found[1]], _file(name))
 
@@ -134,8 +132,6 @@ def steps(db: psycopg.Connection[Any], names: OldNames, extension: str) -> list[
 
 
 def _filled(db: psycopg.Connection[Any], text: str, names: OldNames, name: str = "") -> str:
-    from psycopg import sql
-
     values: dict[str, sql.Composable] = {"schema": sql.Literal(names.schema)}
     if name:
         values |= {

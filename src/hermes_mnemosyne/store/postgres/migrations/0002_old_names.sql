@@ -139,51 +139,69 @@ BEGIN
 END
 $$;
 
--- AFTER each row of entries and turns, where old tables exist: what is changed, retired or forgotten here changes or goes there. The
--- argument is the old table's name. An old table that cannot hold the new text (equal to another row's, or too long for its
--- indexes) loses the row, so that it does not keep the old text.
-CREATE FUNCTION mnemosyne.mirror() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    place text := (SELECT format('%I.%I', value, TG_ARGV[0]) FROM mnemosyne.meta WHERE key = 'legacy_schema');
-    old_id bigint;
-BEGIN
-    IF current_setting('mnemosyne.forwarding', true) = 'on' THEN
-        RETURN NULL;
-    END IF;
-    PERFORM set_config('mnemosyne.mirroring', 'on', true);
-    FOR old_id IN SELECT legacy_id FROM mnemosyne.legacy_rows WHERE uid = OLD.uid AND relation = TG_ARGV[0] LOOP
-        IF TG_OP = 'DELETE' THEN
-            EXECUTE format('DELETE FROM %s WHERE id = $1', place) USING old_id;
-            DELETE FROM mnemosyne.forwarded WHERE relation = TG_ARGV[0] AND legacy_id = old_id AND problem IS NOT NULL;
-        ELSIF NEW.content <> OLD.content AND TG_ARGV[0] = 'memory_entries' THEN
-            BEGIN
-                EXECUTE format('UPDATE %s SET content = $2, embedding = NULL, updated_at = $3::timestamptz WHERE id = $1', place)
-                    USING old_id, NEW.content, to_jsonb(NEW) ->> 'updated_at';
-            EXCEPTION WHEN unique_violation OR program_limit_exceeded THEN
-                EXECUTE format('DELETE FROM %s WHERE id = $1', place) USING old_id;
-            END;
-        END IF;
-    END LOOP;
-    IF TG_OP = 'UPDATE' AND NEW.uid <> OLD.uid THEN
-        UPDATE mnemosyne.legacy_rows SET uid = NEW.uid WHERE uid = OLD.uid AND relation = TG_ARGV[0];
-    END IF;
-    PERFORM set_config('mnemosyne.mirroring', '', true);
-    RETURN NULL;
-END
+-- Where the old table of this name lies, nothing where there is none.
+CREATE FUNCTION mnemosyne.old_table(relation text) RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT c.oid::regclass::text FROM mnemosyne.meta AS m JOIN pg_namespace AS n ON n.nspname = m.value
+        JOIN pg_class AS c ON c.relnamespace = n.oid
+    WHERE m.key = 'legacy_schema' AND c.relname = relation AND c.relkind IN ('r', 'p')
+        AND relation IN ('memory_entries', 'conversations')
 $$;
 
--- Takes a row out of an old table that must not stand there: its text has been forgotten.
+-- Takes a row out of an old table.
 CREATE FUNCTION mnemosyne.drop_old_row(relation text, old_id bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    place regclass := to_regclass((SELECT format('%I.%I', value, relation) FROM mnemosyne.meta WHERE key = 'legacy_schema'));
+    place text := mnemosyne.old_table(relation);
 BEGIN
-    IF EXISTS (SELECT FROM pg_class WHERE oid = place AND relkind IN ('r', 'p')) AND relation IN ('memory_entries', 'conversations')
-    THEN
+    IF place IS NOT NULL THEN
         PERFORM set_config('mnemosyne.mirroring', 'on', true);
         EXECUTE format('DELETE FROM %s WHERE id = $1', place) USING old_id;
         PERFORM set_config('mnemosyne.mirroring', '', true);
     END IF;
+END
+$$;
+
+-- Changes the text of an old entry. An old table that cannot hold the new one (equal to another row's, or too long for its indexes)
+-- loses the row, so that it does not keep the old text.
+CREATE FUNCTION mnemosyne.change_old_row(old_id bigint, text text, at timestamptz) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    place text := mnemosyne.old_table('memory_entries');
+BEGIN
+    IF place IS NOT NULL THEN
+        PERFORM set_config('mnemosyne.mirroring', 'on', true);
+        BEGIN
+            EXECUTE format('UPDATE %s SET content = $2, embedding = NULL, updated_at = $3 WHERE id = $1', place)
+                USING old_id, text, at;
+        EXCEPTION WHEN unique_violation OR program_limit_exceeded THEN
+            EXECUTE format('DELETE FROM %s WHERE id = $1', place) USING old_id;
+        END;
+        PERFORM set_config('mnemosyne.mirroring', '', true);
+    END IF;
+END
+$$;
+
+-- AFTER each row of entries and turns, where old tables exist: what is changed, retired or forgotten here changes or goes there. The
+-- argument is the old table's name.
+CREATE FUNCTION mnemosyne.mirror() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    old_id bigint;
+BEGIN
+    IF current_setting('mnemosyne.forwarding', true) IS DISTINCT FROM 'on' THEN
+        FOR old_id IN SELECT legacy_id FROM mnemosyne.legacy_rows WHERE uid = OLD.uid AND relation = TG_ARGV[0] LOOP
+            IF TG_OP = 'DELETE' THEN
+                PERFORM mnemosyne.drop_old_row(TG_ARGV[0], old_id);
+                DELETE FROM mnemosyne.forwarded WHERE relation = TG_ARGV[0] AND legacy_id = old_id AND problem IS NOT NULL;
+            ELSIF NEW.content <> OLD.content THEN
+                PERFORM mnemosyne.change_old_row(old_id, NEW.content, (to_jsonb(NEW) ->> 'updated_at')::timestamptz);
+            END IF;
+        END LOOP;
+    END IF;
+    IF TG_OP = 'UPDATE' AND NEW.uid <> OLD.uid THEN
+        UPDATE mnemosyne.legacy_rows SET uid = NEW.uid WHERE uid = OLD.uid AND relation = TG_ARGV[0];
+    END IF;
+    RETURN NULL;
 END
 $$;
 
