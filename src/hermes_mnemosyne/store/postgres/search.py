@@ -1,0 +1,347 @@
+"""The lexical leg: matches of a GIN index inside the reach, every filter applied before a limit."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from hermes_mnemosyne.store.postgres.database import Database
+from hermes_mnemosyne.store.postgres.matching import (
+    LONGEST_TERM,
+    MOST_RANKED,
+    Choice,
+    Words,
+    all_of,
+    any_of,
+    blocks_of,
+    choice_of,
+    quoted,
+    scoring,
+)
+from hermes_mnemosyne.store.postgres.sql import statements
+from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
+from hermes_mnemosyne.store.writing.rows import SHELVES, TURN, age_of, shelf_of
+from hermes_mnemosyne.text import storable
+
+_SHELVES = len(SHELVES) + 1
+_KNOWN_REACHES = 64
+# The index looks at each row of these scopes once per scope: beyond this product, rows of other scopes are left out afterwards.
+_MOST_SCOPE_CHECKS = 200_000
+# Of more places than this the newest part is taken to be that of the whole store.
+_MOST_AGED = 12
+_CACHED_COUNTS = 8192
+_EXACT_ROWS = 1_000
+_SMALL_COUNT = 200
+_AVERAGED = 1_000
+_USUAL_WORDS = 30.0
+# Once in a search that is bounded fewer than this share of the rows wanted have been found, more of the older ones are looked at.
+_ENOUGH = 4
+_WIDER = 4.0
+
+
+class Scopes:
+    """The scopes within a reach with their row counts, and what follows from them for row numbers."""
+
+    def __init__(self, db: Database, reach: Reach) -> None:
+        """Read the scopes of `reach`, and the change number of the moment."""
+        sql = statements("search")
+        subject = None if reach.subject is None else storable(reach.subject)[0]
+        if reach.themes is None:
+            found = db.execute(sql["scopes_all"], (subject,)).fetchall()
+        else:
+            folded = sorted({storable(theme)[0].casefold() for theme in reach.themes})
+            found = db.execute(sql["scopes_of"], (subject, folded)).fetchall()
+        self.seq: int = found[0][0]
+        self.rows: list[tuple[int, str, str, int, int, int]] = [row[1:] for row in found if row[1] is not None]
+        if reach.hidden:
+            self.rows = [row for row in self.rows if reach.admits(row[1])]
+        self.everything = reach.themes is None and reach.subject is None and not reach.hidden
+
+    def ids(self) -> list[int]:
+        """Return the scope numbers."""
+        return [row[0] for row in self.rows]
+
+    def shelves(self, where: Filter) -> list[int]:
+        """Return the shelves that a filter's kinds and target leave."""
+        kept: list[int] = []
+        if "entry" in where.kinds:
+            kept += [SHELVES[where.target]] if where.target else sorted(SHELVES.values())
+        if "turn" in where.kinds:
+            kept.append(TURN)
+        return kept
+
+    def size(self, where: Filter) -> int:
+        """Return the number of rows on these shelves."""
+        return sum(self.sizes(where).values())
+
+    def sizes(self, where: Filter) -> dict[int, int]:
+        """Return the number of rows of each shelf."""
+        return {shelf: sum(_rows_of(row, shelf) for row in self.rows) for shelf in self.shelves(where)}
+
+    def places(self, where: Filter) -> list[int]:
+        """Return the places (scope << 2 | shelf) that hold rows."""
+        return [row[0] << 2 | shelf for row in self.rows for shelf in self.shelves(where) if _rows_of(row, shelf)]
+
+
+def _rows_of(row: tuple[int, str, str, int, int, int], shelf: int) -> int:
+    return (row[3], row[4], row[5])[shelf]
+
+
+# By connection, which belongs to one database.
+_known: WeakKeyDictionary[Any, dict[Reach, Scopes]] = WeakKeyDictionary()
+
+
+def scopes_of(db: Database, reach: Reach) -> Scopes:
+    """Return the scopes within a reach, those of very many remembered while the store does not change."""
+    remembered = _known.setdefault(db.raw, {})
+    known = remembered.get(reach)
+    if known is not None and known.seq == db.execute(statements("search")["sequence"]).fetchone()[0]:
+        return known
+    scopes = Scopes(db, reach)
+    if len(scopes.rows) > _MOST_AGED:
+        if len(remembered) >= _KNOWN_REACHES:
+            remembered.clear()
+        remembered[reach] = scopes
+    return scopes
+
+
+def params(where: Filter) -> dict[str, Any]:
+    """Return the parameters of the filtering statements."""
+    return {
+        "since": where.since,
+        "until": where.until,
+        "written_since": where.written_since,
+        "written_until": where.written_until,
+        "now": where.now,
+        "superseded": where.include_superseded,
+        "session": _text(where.session_id),
+        "except_session": _text(where.except_session),
+        "contains": None if where.contains is None else unicodedata.normalize("NFC", storable(where.contains)[0]),
+        "tags": [storable(tag)[0] for tag in where.tags] or None,
+    }
+
+
+def _text(name: str | None) -> str | None:
+    return None if name is None else storable(name)[0]
+
+
+def needs_rows(where: Filter) -> bool:
+    """Tell whether conditions other than expiry need a look at the row itself."""
+    return bool(where.since or where.until or where.written_since or where.written_until or where.contains or where.tags)
+
+
+def excluded_ids(db: Database, where: Filter) -> list[int]:
+    """Return the row numbers of a filter's excluded uids."""
+    if not where.exclude:
+        return []
+    names = sorted({storable(uid)[0] for uid in where.exclude})
+    return [row[0] for row in db.execute(statements("read")["ids_by_uid"], (names,))]
+
+
+def lexical(db: Database, query: LexicalQuery, where: Filter, counts: TermCounts | None = None) -> list[Candidate]:
+    """Return the best matching rows, best first; `counts` are those that the store remembers."""
+    query = _searchable(query)
+    if not query.required and len(query.paired) < 2:  # noqa: PLR2004
+        return []
+    scopes = scopes_of(db, where.reach)
+    if not scopes.size(where):
+        return []
+    values = params(where)
+    expiring, facets = _facets(db, scopes, where, values)
+    if facets is None:
+        return []
+    words = (counts or TermCounts()).words(db, (*query.required, *query.paired, *query.optional), where)
+    values |= scoring(query, words)
+    values |= {
+        "scopes": None if scopes.everything else scopes.ids(),
+        "skip": excluded_ids(db, where),
+        "look": needs_rows(where),
+        "expiring": expiring,
+        "newest": query.newest,
+        "limit": query.limit,
+    }
+    found: list[Any] = []
+    choice = choice_of(query, words)
+    for blocks in _blocks(db, scopes, where, choice, query.newest):
+        values["match"] = choice.within(facets, blocks)
+        found = db.execute(statements("search")["best"], values, prepare=False).fetchall()
+        wanted = query.newest or min(choice.expected, MOST_RANKED) / _ENOUGH
+        if found and found[0][2] >= wanted:
+            break
+    return [Candidate(row, score) for row, score, _ in found]
+
+
+def _searchable(query: LexicalQuery) -> LexicalQuery:
+    """Leave out words that are too long for the index; a row that must hold one of them cannot be had."""
+    terms = (*query.required, *query.paired, *query.optional)
+    if all(len(term) <= LONGEST_TERM for term in terms):
+        return query
+    kept = [tuple(term for term in part if len(term) <= LONGEST_TERM) for part in (query.required, query.paired, query.optional)]
+    if query.all_required and len(kept[0]) < len(query.required):
+        kept[0] = ()
+    return replace(query, required=kept[0], paired=kept[1], optional=kept[2])
+
+
+def _facets(db: Database, scopes: Scopes, where: Filter, values: dict[str, Any]) -> tuple[bool, str | None]:
+    """Return whether rows may be expired, and the facets that a row must have; None when no row can have them."""
+    ids = scopes.ids()
+    asked = {"scopes": ids, "session": values["session"], "except_session": values["except_session"]}
+    sessions, left_out, expiring, superseded = db.execute(statements("search")["facets"], asked).fetchone()
+    if where.session_id is not None and not sessions:
+        return False, None
+    shelves = scopes.shelves(where)
+    parts = []
+    if not scopes.everything and len(ids) * scopes.size(where) <= _MOST_SCOPE_CHECKS:
+        parts.append(any_of(f"'/s{number}'" for number in ids))
+    elif len(ids) == 1:
+        parts.append(f"'/s{ids[0]}'")
+    if len(shelves) < _SHELVES:
+        parts.append(any_of(f"'/k{shelf}'" for shelf in shelves))
+    if sessions:
+        parts.append(any_of(f"'/{kind}{number}'" for number in sessions for kind in "nm"))
+    parts += [f"!'/n{number}'" for number in left_out]
+    if superseded and not where.include_superseded:
+        parts.append("!'/sp'")
+    return expiring and where.now is not None and not needs_rows(where), all_of(parts)
+
+
+def _blocks(db: Database, scopes: Scopes, where: Filter, choice: Choice, newest: int | None) -> Iterator[str]:
+    """Yield the facets of the newest rows, of ever more of them until about enough match, and at last no such condition."""
+    wanted = newest or MOST_RANKED
+    if choice.frequent and choice.expected > wanted and where.session_id is None:
+        places = scopes.places(where)
+        ages = [(0, scopes.seq)]
+        if len(places) <= _MOST_AGED:
+            found = db.execute(statements("search")["ages"], (places,)).fetchall()
+            ages = [(age_of(low), age_of(high)) for _, low, high in found if low is not None]
+        share = wanted / choice.expected
+        while share < 1 / 2 and ages:
+            oldest = min(int(high - share * (high - low)) for low, high in ages)
+            yield blocks_of(max(oldest, 0), max(high for _, high in ages))
+            share *= _WIDER
+    yield ""
+
+
+class TermCounts:
+    """In how many rows a term stands, remembered while the store has hardly changed."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        # Without a lock, which a forked child could inherit locked; single steps on a dictionary need none.
+        self._known: dict[tuple[Any, ...], tuple[int, int, int, int]] = {}
+        self._averages: dict[tuple[Any, ...], tuple[float, int]] = {}
+
+    def get(self, db: Database, terms: Sequence[str], where: Filter, ceiling: int) -> dict[str, int]:
+        """Return the counts. In stores of more than some thousand rows they may be off by a twentieth."""
+        scopes = scopes_of(db, where.reach)
+        rows = scopes.size(where)
+        place = (where.reach, where.kinds, where.target)
+        counts = dict.fromkeys(terms, 0)
+        if not rows:
+            return counts
+        missing = []
+        for term in counts:
+            known = self._known.get((term, *place))
+            if known is None or self._is_stale(known, rows, scopes.seq) or known[0] == known[1] < ceiling:
+                missing.append(term)
+            else:
+                counts[term] = min(known[0], ceiling)
+        if missing:
+            if len(self._known) >= _CACHED_COUNTS:
+                self._known.clear()
+            for term, (count, reached) in self._count(db, missing, scopes, where, ceiling).items():
+                self._known[term, *place] = count, reached, rows, scopes.seq
+                counts[term] = min(count, ceiling)
+        return counts
+
+    def words(self, db: Database, terms: Sequence[str], where: Filter) -> Words:
+        """Return what ranking has to know of words; counts of a moment ago are good enough."""
+        scopes = scopes_of(db, where.reach)
+        sizes = scopes.sizes(where)
+        rows = sum(sizes.values())
+        place = (where.reach, where.kinds, where.target)
+        counts = {}
+        for term in terms:
+            known = self._known.get((term, *place))
+            if known is not None and not _has_changed(known[2], rows):
+                counts[term] = known[0]
+        unknown = [term for term in terms if term not in counts]
+        if unknown:
+            counts |= self.get(db, unknown, where, max(rows, 1))
+        return Words(counts, rows, sizes.get(TURN, 0), self._average(db, scopes, where, rows))
+
+    def _average(self, db: Database, scopes: Scopes, where: Filter, rows: int) -> float:
+        place = (where.reach, where.kinds, where.target)
+        known = self._averages.get(place)
+        if known is None or _has_changed(known[1], rows):
+            value = db.execute(statements("search")["average"], (scopes.ids(), scopes.places(where), _AVERAGED)).fetchone()[0]
+            if len(self._averages) >= _CACHED_COUNTS:
+                self._averages.clear()
+            known = self._averages[place] = value or _USUAL_WORDS, rows
+        return known[0]
+
+    @staticmethod
+    def _is_stale(known: tuple[int, int, int, int], rows: int, seq: int) -> bool:
+        """Tell whether a count is to be taken again; a small one is cheap to take and wrong by much after one write."""
+        count, _, rows_then, seq_then = known
+        return seq != seq_then and (count < _SMALL_COUNT or rows <= _EXACT_ROWS or _has_changed(rows_then, rows))
+
+    @staticmethod
+    def _count(db: Database, terms: Sequence[str], scopes: Scopes, where: Filter, ceiling: int) -> dict[str, tuple[int, int]]:
+        """Return each count and up to which number was counted."""
+        ids = scopes.ids()
+        shelves = scopes.shelves(where)
+        parts = []
+        if not scopes.everything and (len(ids) * scopes.size(where) <= _MOST_SCOPE_CHECKS or len(ids) == 1):
+            parts.append(any_of(f"'/s{number}'" for number in ids))
+        if len(shelves) < _SHELVES:
+            parts.append(any_of(f"'/k{shelf}'" for shelf in shelves))
+        facets = all_of(parts)
+        sought = [term for term in terms if len(term) <= LONGEST_TERM]
+        values = {
+            "terms": sought,
+            "matches": [all_of([facets, f"'{term}':A"]) for term in sought],
+            "scopes": None if scopes.everything else ids,
+            "ceiling": ceiling,
+        }
+        found = dict(db.execute(statements("search")["count"], values, prepare=False).fetchall())
+        return {term: (found.get(term, 0), ceiling) for term in terms}
+
+
+def _has_changed(then: int, now: int) -> bool:
+    return abs(now - then) * 20 > now
+
+
+def terms_in(db: Database, ids: Sequence[int], terms: Sequence[str]) -> dict[int, frozenset[str]]:
+    """Return which terms stand in the body of each row."""
+    sought = [term for term in terms if len(term) <= LONGEST_TERM]
+    matches = [f"{word}:A" for word in quoted(sought)]
+    rows = db.execute(statements("search")["words_held"], (list(ids), sought, matches))
+    return {row: frozenset(held) for row, held in rows}
+
+
+def session_turns(db: Database, where: Filter) -> int:
+    """Return the number of turns within reach of the filter's session."""
+    ids = scopes_of(db, where.reach).ids()
+    count: int = db.execute(statements("search")["session_turns"], (_text(where.session_id), ids)).fetchone()[0]
+    return count
+
+
+def speakers(db: Database, reach: Reach) -> frozenset[str]:
+    """Return the known speakers within reach; of very many those who have spoken most."""
+    scopes = scopes_of(db, reach)
+    if not any(turns for *_, turns in scopes.rows):
+        return frozenset()
+    return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (scopes.ids(),)))
+
+
+def neighbours(db: Database, ids: Sequence[int]) -> dict[int, Neighbours]:
+    """Return the turns beside each turn."""
+    turns = [row for row in ids if shelf_of(row) == TURN]
+    if not turns:
+        return {}
+    rows = db.execute(statements("search")["beside"], (turns,))
+    return {row: Neighbours(before, after) for row, before, after in rows}
