@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from hermes_mnemosyne.store.operations import AddEntry, CaptureTurns, EditEntry, MergeRecord, MirrorChange, MirrorFile, Operation
+from hermes_mnemosyne.spool import Spool
+from hermes_mnemosyne.store.operations import (
+    AddEntry,
+    CaptureTurns,
+    Delegated,
+    EditEntry,
+    Forget,
+    MergeRecord,
+    MirrorChange,
+    MirrorFile,
+    Operation,
+)
+from hermes_mnemosyne.store.protocol import EVERYTHING, Store
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Change, Entry, Turn
 
@@ -47,6 +59,22 @@ def forgotten(uid: str, row: Entry | Turn | None, changes: list[Change]) -> Forg
     )
 
 
+def cancel_queued(ops: Iterable[Operation], store: Store, spool: Spool, waiting: Spool) -> None:
+    """Take forgotten texts out of the spools before the store forgets them, so that no drain can bring them back."""
+    forgets = [op for op in ops if isinstance(op, Forget)]
+    if not forgets:
+        return
+    spools = [one for one in (spool, waiting) if not one.is_empty() or one.quarantined()]
+    if not spools:
+        return
+    for op in forgets:
+        row, changes = store.read(op.uid, EVERYTHING), store.history(op.uid, EVERYTHING)
+        if gone := forgotten(op.uid, row, changes):
+            for one in spools:
+                # Whose the waiting writes are nobody knows yet.
+                one.cancel(eraser(gone, every_subject=one is waiting))
+
+
 def eraser(gone: Forgotten, *, every_subject: bool = False) -> Callable[[Operation], Operation | None]:
     """Return a function for `Spool.cancel` that takes a forgotten row and its texts out of an operation.
 
@@ -62,6 +90,8 @@ def eraser(gone: Forgotten, *, every_subject: bool = False) -> Callable[[Operati
             return None
         if isinstance(op, CaptureTurns):
             return _without_turns(op, gone)
+        if isinstance(op, Delegated):
+            return replace(op, task="", turn_uid="") if op.turn_uid in gone.uids else op
         return op if gone.said else _without_texts(op, gone)
 
     return erase

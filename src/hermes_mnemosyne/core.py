@@ -12,19 +12,21 @@ import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hermes_mnemosyne import forks
-from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreCorrupt, StoreFull, StoreUnavailable
+from hermes_mnemosyne._errors import ForeignFile, MnemosyneError, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from hermes_mnemosyne.backfill import Backfill
-from hermes_mnemosyne.cancelling import eraser, forgotten
+from hermes_mnemosyne.cancelling import cancel_queued
 from hermes_mnemosyne.clock import HybridClock
+from hermes_mnemosyne.contact import Contact
 from hermes_mnemosyne.embedding import Embedding
+from hermes_mnemosyne.intake import Intake
 from hermes_mnemosyne.keys import SubjectKey
-from hermes_mnemosyne.pending import overlay_of
+from hermes_mnemosyne.pending import overlay_of, recall_waiting
 from hermes_mnemosyne.recall.analyse import TextAnalyser
 from hermes_mnemosyne.recall.boosts import Boosts
 from hermes_mnemosyne.recall.overlay import Overlay
@@ -32,43 +34,56 @@ from hermes_mnemosyne.recall.pipeline import Recaller, RecallOptions
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.spool import DrainReport, Spool
 from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
-from hermes_mnemosyne.store.protocol import Reach
-from hermes_mnemosyne.store.sqlite.connections import Options
-from hermes_mnemosyne.store.sqlite.store import SqliteStore
+from hermes_mnemosyne.store.protocol import Filter, Reach, Store
+from hermes_mnemosyne.stores import FilePlace, Place, Watched
+from hermes_mnemosyne.values import RecallQuery, RecallResult
 from hermes_mnemosyne.worker import Worker
 
 _log = logging.getLogger(__name__)
 HOOK_WAIT = 0.01
-_HOOK_APPEND_WAIT = 0.03
-_APPEND_WAIT = 1.0
 _DRAIN_WAIT = 0.25
 _UPKEEP_STEP = 1.0
 _OVERLAID = 2000
 _DRAIN_PAUSE = 0.002
 _PAUSE = 0.02
 _QUIET = 0.3
-_MOST_HELD = 10_000
 _PRUNE_EVERY = 6 * 3600.0
+# A server that is away is tried again by the worker after at most so long, and for as long as anything waits for it.
+_LONGEST_PAUSE = 20.0
+# Whoever asks for it again has it tried at once, unless it was tried less than so long ago.
+_LEAST_REST = 2.0
+_RETRY_WAIT = 0.03
+# Whoever has waited in vain for so long spares the next one the wait.
+_LONG_WAIT = 1.0
+_MOST_TASKS = 256
+# A recall looks at no more of what waits for a server: each operation asks the server.
+_OVERLAID_OF_SERVER = 200
+_RECALL_BATCH = 64
 
 
 class Engine:
     """One store in one process. Safe from any thread, after a fork, and beside other processes."""
 
-    def __init__(self, path: Path, settings: Settings, *, create: bool = True) -> None:
-        """Name the file; nothing is opened before it is needed. With `create` false a missing file is an error then."""
-        self.path = path
+    def __init__(self, place: Place | Path, settings: Settings, *, create: bool = True) -> None:
+        """Name the store; nothing is opened before it is needed. With `create` false a missing file is an error then."""
+        self.place = place = FilePlace(place) if isinstance(place, Path) else place
         self.settings = settings
-        self.key = SubjectKey(path.with_name(f"{path.stem}.key"))
-        self.spool = Spool(
-            path.with_name(f"{path.stem}.spool.db"), max_bytes=settings.spool_max_bytes, durability=settings.durability
-        )
+        named = settings.subject_key_file
+        self.key = SubjectKey(Path(named).expanduser() if named else place.beside("key"))
+        self.spool = Spool(place.beside("spool.db"), max_bytes=settings.spool_max_bytes, durability=settings.durability)
         # Writes of contacts who cannot be told apart without the key; see hermes/provider/waiting.
-        self.waiting = Spool(path.with_name(f"{path.stem}.waiting.db"), max_bytes=settings.spool_max_bytes)
+        self.waiting = Spool(place.beside("waiting.db"), max_bytes=settings.spool_max_bytes)
+        self.contact = Contact()
+        self._tasks: deque[Callable[[], None]] = deque(maxlen=_MOST_TASKS)
+        self._bound = False
+        # When an agent of a theme was noted last (monotonic seconds), see hermes/provider/attributing.
+        self.seen: dict[str, float] = {}
         self.analyser = TextAnalyser()
         self.counters: Counter[str] = Counter()
         self._create = create
         self._opening = threading.Lock()
-        self._store: SqliteStore | None = None
+        self._store: Store | None = None
+        self._raw: Store | None = None
         self._recaller: Recaller | None = None
         # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
         self.clock = HybridClock(secrets.token_hex(8))
@@ -76,36 +91,52 @@ class Engine:
         # Of a command that ends soon: it starts no work in the background.
         self.one_shot = False
         self._brief = 0
-        self._held: deque[Operation] = deque()
+        bound = settings.write_queue_maxsize if place.is_server else 0
+        self._intake = Intake(self.spool, self.counters, self.wake, bound=bound)
         self.embedding = Embedding(settings, lambda: self.store)
         self.backfill = Backfill(self.embedding, lambda: self.store)
         self._written = 0.0
         self._worker = Worker(lambda: self._work(hurry=False), name="mnemosyne-worker")
+        if place.is_server:
+            self._worker.be_patient(_LONGEST_PAUSE)
         forks.guard(self)
 
     # -- opening -----------------------------------------------------------------------------------------------------------------
 
     @property
-    def store(self) -> SqliteStore:
-        """The store, opened now if it was not.
+    def path(self) -> Path | None:
+        """The database file, None where the store is a server."""
+        return self.place.file
+
+    @property
+    def store(self) -> Store:
+        """The store, opened now if it was not; a server is waited for, for as long as for a lock.
 
         Raises ForeignFile, SchemaMismatch, StoreUnavailable, StoreBusy.
         """
         return self._store or self._open(self.settings.busy_timeout)
 
-    def _open(self, wait: float) -> SqliteStore:
+    def _open(self, wait: float) -> Store:
+        if not self.place.is_server:
+            return self._opened(wait)
+        # Only the worker connects for the first time: it may wait for a server that hangs, a caller may not.
+        if not self.ready(wait) and wait >= _LONG_WAIT and self.contact.state == "unverified":
+            self.contact.failed(StoreUnavailable(f"{self.place} does not answer: what is written is kept and follows"))
+        if self._store is None:
+            raise self.contact.error()
+        return self._store
+
+    def _opened(self, wait: float) -> Store:
         if not self._opening.acquire(timeout=wait):
-            raise StoreBusy(f"{self.path} is being opened; try again")
+            raise StoreBusy(f"{self.place} is being opened; try again")
         try:
             if self._store is None:
-                if not self._create and not self.path.exists():
-                    raise StoreUnavailable(f"there is no database {self.path}: name one with --db, or store something first")
-                options = Options(
-                    durability=self.settings.durability,
-                    readers=self.settings.reader_connections,
-                    busy_timeout=self.settings.busy_timeout,
-                )
-                store = SqliteStore(self.path, self.analyser, self.key, options, wait=wait)
+                if not self._create and not self.place.exists():
+                    raise StoreUnavailable(f"there is no database {self.place}: name one with --db, or store something first")
+                store = self.place.open(self.analyser, self.key, self.settings, wait=wait)
+                if self.place.is_server:
+                    self._raw = store
+                    store = Watched.over(store, self.contact, lambda: self.ready(_RETRY_WAIT))
                 expected = store.meta("subject_key")
                 if expected:
                     self.key.expect(expected)
@@ -117,6 +148,50 @@ class Engine:
         finally:
             self._opening.release()
 
+    def ready(self, wait: float) -> bool:
+        """Tell whether the store may be asked without waiting for long; a file always may.
+
+        A server may when it answered the last time. Else the worker tries it, and this waits for that for at most `wait` seconds.
+        """
+        if not self.place.is_server or (self._store is not None and self.contact.is_there):
+            return True
+        if self.contact.state == "away" and not self.contact.rested(_LEAST_REST):
+            self.wake()
+            return False
+        self._worker.hurry()
+        return self.contact.wait(wait) and self._store is not None
+
+    def when_ready(self, task: Callable[[], None]) -> None:
+        """Let the worker run `task` once the server answers; only the latest are kept, and none beyond this process."""
+        self._tasks.append(task)
+        self.wake()
+
+    def _reach_server(self) -> bool:
+        """Try a server that is not known to be there, in the worker's thread; tell whether it is."""
+        if self._store is not None and self.contact.is_there:
+            return True
+        try:
+            if self._raw is None or self._store is None:
+                self._opened(self.settings.busy_timeout)
+            else:
+                self._raw.meta("subject_key")
+        except MnemosyneError as error:
+            known = self.contact.problem
+            self.contact.failed(error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error)))
+            if self.contact.problem != known:
+                _log.warning("%s is away, writes are queued: %s", self.place, error)
+            return False
+        self.contact.worked()
+        return True
+
+    def _run_tasks(self) -> None:
+        while self._tasks:
+            task = self._tasks.popleft()
+            try:
+                task()
+            except (MnemosyneError, OSError) as error:
+                _log.warning("what waited for the database was not done: %s", error)
+
     @property
     def recaller(self) -> Recaller:
         """The read path over the store."""
@@ -127,6 +202,8 @@ class Engine:
 
     def bind_key(self) -> bool:
         """Make the subject key if the store has none yet and record its check value; tell whether there is a usable key."""
+        if self._bound:
+            return self.key.load(create=False)
         store = self.store
         if store.meta("subject_key") is None:
             value = self.key.check_value()
@@ -135,6 +212,8 @@ class Engine:
             store.set_meta_once("subject_key", value)
         expected = store.meta("subject_key")
         self.key.expect(expected)
+        # What was recorded once stays; a server need not be asked again.
+        self._bound = self.place.is_server and expected is not None
         return self.key.load(create=False)
 
     # -- writing -----------------------------------------------------------------------------------------------------------------
@@ -147,7 +226,7 @@ class Engine:
         if not ops:
             return []
         if hook:
-            return self._submit_hook(ops)
+            return self._intake.accept_of_hook(ops) if self.place.is_server else self._submit_hook(ops)
         until = time.monotonic() + self.settings.busy_timeout
         if not self.spool.is_empty():
             self.drain(wait=self.settings.busy_timeout, theme=ops[0].theme)
@@ -155,15 +234,15 @@ class Engine:
             store = self.store
             if any(isinstance(op, Forget) for op in ops):
                 self.bind_key()
-            self._cancel_queued(ops)
+            cancel_queued(ops, store, self.spool, self.waiting)
             outcomes = store.apply(ops, wait=max(HOOK_WAIT, until - time.monotonic()))
         except ForeignFile:
             raise
         except StoreUnavailable as error:
-            if not self._create or not self.path.exists():
+            if not self.place.is_server and (not self._create or not self.place.exists()):
                 raise
             _log.warning("the store is away, writes are queued: %s", error)
-            return self._enqueue(ops)
+            return self._intake.accept(ops)
         self._count(outcomes)
         return outcomes
 
@@ -184,36 +263,7 @@ class Engine:
                 self._count(outcomes)
                 self._note_brief(ops)
                 return outcomes
-        try:
-            # What is held was said earlier and must be queued earlier.
-            return self._hold(ops) if self._held else self._enqueue(ops, wait=_HOOK_APPEND_WAIT)
-        except StoreBusy:
-            return self._hold(ops)
-
-    def _hold(self, ops: Sequence[Operation]) -> list[Outcome]:
-        """Keep writes in memory for the worker: store and spool are both locked for longer than a hook may wait.
-
-        Raises StoreFull when too many are held.
-        """
-        if len(self._held) + len(ops) > _MOST_HELD:
-            self.counters["refused"] += len(ops)
-            raise StoreFull(f"{self.spool.path} has been locked for long: end the program that holds it")
-        self._held.extend(replace(op, spooled=True) for op in ops)
-        self.counters["held"] += len(ops)
-        self.wake()
-        return [Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="queued") for op in ops]
-
-    def _queue_held(self) -> bool:
-        """Queue what is held; True when nothing is held any more."""
-        while self._held:
-            op = self._held[0]
-            try:
-                self.spool.append([op], wait=_DRAIN_WAIT)
-            except StoreBusy:
-                return False
-            self._held.popleft()
-            self.counters["spooled"] += 1
-        return True
+        return self._intake.accept_of_hook(ops)
 
     def _note_brief(self, ops: Sequence[Operation]) -> None:
         """Let the worker complete hooks' writes now and then: to start it each time would cost a hook more than it saved."""
@@ -233,16 +283,6 @@ class Engine:
         except StoreBusy:
             return False
 
-    def _enqueue(self, ops: Sequence[Operation], *, wait: float = _APPEND_WAIT) -> list[Outcome]:
-        try:
-            self.spool.append([replace(op, spooled=True) for op in ops], wait=wait)
-        except StoreFull:
-            self.counters["refused"] += len(ops)
-            raise
-        self.counters["spooled"] += len(ops)
-        self.wake()
-        return [Outcome(op_id=op.op_id, uid=getattr(op, "uid", ""), status="queued") for op in ops]
-
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         self._written = time.monotonic()
         for outcome in outcomes:
@@ -250,33 +290,24 @@ class Engine:
         if (self.embedding.is_on and not self.one_shot) or any(outcome.status == "forgotten" for outcome in outcomes):
             self.wake()
 
-    def _cancel_queued(self, ops: Sequence[Operation]) -> None:
-        """Take forgotten texts out of the spool before the store forgets them, so that no drain can bring them back."""
-        if not any(isinstance(op, Forget) for op in ops):
-            return
-        spools = [spool for spool in (self.spool, self.waiting) if not spool.is_empty() or spool.quarantined()]
-        if not spools:
-            return
-        everything = Reach(None, None)
-        for op in ops:
-            if isinstance(op, Forget):
-                row, changes = self.store.read(op.uid, everything), self.store.history(op.uid, everything)
-                if gone := forgotten(op.uid, row, changes):
-                    for spool in spools:
-                        # Whose the waiting writes are nobody knows yet.
-                        spool.cancel(eraser(gone, every_subject=spool is self.waiting))
-
     # -- draining ----------------------------------------------------------------------------------------------------------------
 
     def drain(self, *, wait: float = _DRAIN_WAIT, theme: str | None = None, until: float | None = None) -> DrainReport:
         """Write what waits in the spool (of `theme`); `wait` bounds the wait for the write lock."""
         deadline = time.monotonic() + wait
-        report = self.spool.drain(lambda ops: self._open(wait).apply(ops, wait=wait), theme=theme, until=until)
+        # Where somebody waits for the end, a batch is a short one.
+        batch = self.place.batch if until is None else min(self.place.batch, _RECALL_BATCH)
+
+        def drained() -> DrainReport:
+            return self.spool.drain(lambda ops: (self._store or self._open(wait)).apply(ops, wait=wait), theme=theme, until=until, batch=batch)
+
+        report = drained()
         while report.skipped_locked and time.monotonic() < deadline:
             # Another drain is at work: what it applies is what the caller wants to see.
             time.sleep(_DRAIN_PAUSE)
-            report = self.spool.drain(lambda ops: self._open(wait).apply(ops, wait=wait), theme=theme, until=until)
+            report = drained()
         self.counters["drained"] += report.applied
+        self.counters["retried"] += bool(report.stopped)
         self.counters["quarantined"] += report.quarantined
         if report.applied:
             self.wake()  # a forget among them has left work
@@ -286,18 +317,24 @@ class Engine:
         """Return what a recall must see of the spool, after an attempt to drain it, and whether that is all of it."""
         self._complete_brief()
         recent = self.store.unindexed(reach)
+        most = _OVERLAID_OF_SERVER if self.place.is_server else _OVERLAID
         try:
-            if not self._held and self.spool.is_empty(wait=_DRAIN_WAIT):
+            if not self._intake.held and self.spool.is_empty(wait=_DRAIN_WAIT):
                 return Overlay(rows=tuple(recent)), True
             with contextlib.suppress(StoreBusy, StoreFull, StoreUnavailable):
                 self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
-            ops = [*self.spool.pending(limit=_OVERLAID, wait=_DRAIN_WAIT), *self._held]
+            ops = [*self.spool.pending(limit=most, wait=_DRAIN_WAIT), *self._intake.held]
         except StoreBusy:
             return Overlay(rows=tuple(recent)), False
         overlay = overlay_of(ops, self.store, reach) if ops else Overlay()
         known = overlay.uids
         rows = (*overlay.rows, *(row for row in recent if row.uid not in known))
-        return replace(overlay, rows=rows), len(ops) < _OVERLAID
+        return replace(overlay, rows=rows), len(ops) < most
+
+    def recall_undrained(self, reach: Reach, asked: RecallQuery, where: Filter) -> RecallResult:
+        """Return what is found among the writes that wait in the spool, while the store is away. Raises StoreBusy."""
+        ops = [*self.spool.pending(limit=_OVERLAID_OF_SERVER, wait=_DRAIN_WAIT), *self._intake.held]
+        return recall_waiting(ops, self.analyser, reach, asked, where)
 
     # -- background --------------------------------------------------------------------------------------------------------------
 
@@ -308,8 +345,13 @@ class Engine:
     def _work(self, *, hurry: bool = True) -> bool:
         """Do due work; True when nothing is left."""
         done = True
-        if not self._queue_held():
+        if not self._intake.move_held():
             return False
+        if self.place.is_server:
+            if not self._reach_server():
+                # Nothing waits for it: the next one who asks tries again.
+                return self.spool.is_empty() and not self._tasks
+            self._run_tasks()
         if not self.spool.is_empty():
             try:
                 report = self.drain(wait=_DRAIN_WAIT)
@@ -343,6 +385,8 @@ class Engine:
 
     def finish(self, seconds: float) -> bool:
         """Do due work now, as a one-shot command does before it exits; True when nothing is left."""
+        if not self.ready(seconds):
+            return not self._intake.held and self.spool.is_empty()
         until = time.monotonic() + seconds
         while not self._work_quietly():
             if time.monotonic() > until:
@@ -351,7 +395,7 @@ class Engine:
         return True
 
     def _work_quietly(self) -> bool:
-        if self._store is None and not self._held and self.spool.is_empty():
+        if self._store is None and not self._intake.held and self.spool.is_empty():
             return True
         try:
             return self._work()
@@ -360,7 +404,10 @@ class Engine:
 
     def figures(self) -> dict[str, Any]:
         """Return what this process has counted, for stats and metrics."""
-        return {**self.counters, **self.backfill.counters, "worker_failures": self._worker.failures}
+        counted: dict[str, Any] = {**self.counters, **self.backfill.counters, "worker_failures": self._worker.failures}
+        if self.place.is_server:
+            counted |= {"database": self.contact.state, "database_problem": self.contact.problem, "failures": self.contact.failures}
+        return counted
 
     def embedding_figures(self) -> dict[str, Any]:
         """Return the embedder, the store's model and how the rows stand. Raises StoreError."""
@@ -376,19 +423,27 @@ class Engine:
     def abandon(self) -> None:
         """Renew what a forked child cannot use: locks whose holders are not there, and the worker."""
         self._opening = threading.Lock()
-        self._held.clear()  # the parent's to write
+        self._intake.renew()
+        self._tasks.clear()
+        self.contact.renew()
         self.clock.renew_lock()
         self.embedding.renew()
         self._worker.renew()
 
     def close(self, *, seconds: float = 2.0) -> None:
         """Stop the worker, finish what fits into `seconds`, close every connection."""
+        if self.place.is_server:
+            seconds = min(seconds, self.settings.shutdown_drain_timeout)
         self._worker.stop(timeout=seconds)
-        if self._store is not None:
+        if self.place.is_server and not self.contact.is_there:
+            with contextlib.suppress(StoreError):
+                self._intake.move_held()
+        elif self._store is not None:
             try:
                 self.finish(seconds)
-            except (StoreBusy, StoreCorrupt, StoreFull) as error:
+            except (StoreBusy, StoreCorrupt, StoreFull, StoreUnavailable) as error:
                 _log.warning("left for the next start: %s", error)
+        if self._store is not None:
             self._store.close()
         self.embedding.close()
         self.spool.close()

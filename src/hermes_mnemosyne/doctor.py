@@ -90,19 +90,14 @@ def _guarded(name: str, check: Callable[[], Iterator[Check]]) -> list[Check]:
 
 
 def _store(memory: Memory) -> Iterator[Check]:
-    if paths.is_network_filesystem(memory.path):
+    if memory.path is not None and paths.is_network_filesystem(memory.path):
         yield Check(
             "store", "fail", f"{memory.path} lies on a network file system", "move it to a local disk, or name another with --db"
         )
         return
     figures = memory.engine.store.stats()
-    size = f"{figures['bytes'] / 1e6:.1f} MB"
-    schema = figures["schema"]
-    yield Check(
-        "store",
-        "ok",
-        f"{memory.path}, {size}, schema {schema}, SQLite {figures['sqlite']}, durability {memory.settings.durability}",
-    )
+    kind = f"SQLite {figures['sqlite']}, durability {memory.settings.durability}" if memory.path is not None else "Postgres"
+    yield Check("store", "ok", f"{memory.place}, {figures.get('bytes', 0) / 1e6:.1f} MB, schema {figures['schema']}, {kind}")
 
 
 def _round_trip(memory: Memory) -> Iterator[Check]:
@@ -151,7 +146,7 @@ def _integrity(memory: Memory) -> Iterator[Check]:
 def _erasure(memory: Memory) -> Iterator[Check]:
     memory.engine.finish(_FINISH_SECONDS)
     figures = memory.engine.store.stats()
-    if figures["compaction_due"]:
+    if figures.get("compaction_due"):
         detail = "the file is too large to be written anew by itself: free pages may hold traces of forgotten text"
         yield Check("erasure", "warn", detail, "mnemosyne reindex, while no agent is busy")
     elif figures["erasures_pending"] > 0 or memory.engine.spool.status()["erasure_pending"]:
@@ -205,10 +200,9 @@ def _spool(memory: Memory) -> Iterator[Check]:
 
 
 def _modes(memory: Memory) -> Iterator[Check]:
-    files = [memory.path.with_name(memory.path.name + suffix) for suffix in ("", "-wal", "-shm")]
-    for spool in (memory.engine.spool.path, memory.engine.waiting.path):
-        files += [spool.with_name(spool.name + suffix) for suffix in ("", "-wal", "-shm")]
-    problems = [problem for path in (memory.path.parent, *files) for problem in paths.mode_problems(path)]
+    files = [memory.engine.spool.path, memory.engine.waiting.path, *([memory.path] if memory.path else [])]
+    everything = [path.with_name(path.name + suffix) for path in files for suffix in ("", "-wal", "-shm")]
+    problems = [problem for path in (files[0].parent, *everything) for problem in paths.mode_problems(path)]
     for problem in problems:
         detail, _, remedy = problem.partition(": ")
         yield Check("modes", "warn", detail, remedy)

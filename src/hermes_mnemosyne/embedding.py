@@ -147,6 +147,8 @@ class Embedding:
         embedder = self._embedder()
         if active is not None and active.dimension != embedder.dimension:
             raise EmbeddingError(other_model(active, embedder))
+        if active is None and (misfit := _misfit(store, embedder)):
+            raise EmbeddingError(misfit)
         probes = self.probes(timeout=timeout)
         if active is None and not make_known:
             return None
@@ -193,10 +195,12 @@ class Embedding:
 
     def mismatch(self) -> str:
         """Return why the store's vectors cannot be used, as far as that is known without asking the embedder; else nothing."""
-        active = active_model(self._store())
-        embedder = self.choice.embedder
-        if active is None or embedder is None:
+        store = self._store()
+        active, embedder = active_model(store), self.choice.embedder
+        if embedder is None:
             return ""
+        if active is None:
+            return _misfit(store, embedder)
         if active.dimension != embedder.dimension or (self._own is not None and not same(active.probes, self._own)):
             return other_model(active, embedder)
         return ""
@@ -277,7 +281,10 @@ class Embedding:
                 self._remember(text, vector)
             share = self.settings.vector_weight
             weights = _WEIGHTS[embedder.family] if share is None else Weights(turn=share, entry=share)
-            asked.meaning = Meaning(model=model.key, vector=vector, floor=model.floor, weights=weights)
+            least = -1.0 if self.settings.min_similarity is None else self.settings.min_similarity
+            asked.meaning = Meaning(
+                model=model.key, vector=vector, floor=model.floor, weights=weights, least=least, alone=not self.settings.hybrid_search
+            )
         except EmbeddingError as error:
             # A model on this machine that knows no word of a text is well; an endpoint that answers nothing of use is not.
             asked.error = "" if error.about_text and self._embedder().family != "endpoint" else str(error)
@@ -318,6 +325,17 @@ class Embedding:
         """Give back the embedder's connections and memory."""
         if self._choice is not None and self._choice.embedder is not None:
             self._choice.embedder.close()
+
+
+def _misfit(store: Store, embedder: Embedder) -> str:
+    """Return why a model cannot become the first of a store that was set up for vectors of a certain length."""
+    held = store.meta("embed_dim")
+    if not held or held == str(embedder.dimension):
+        return ""
+    return (
+        f"the store was set up for vectors of {held} dimensions, {embedder.name} gives {embedder.dimension}: recall goes on by words alone; "
+        "configure such a model, or run `hermes-pgvector reembed` to change the store's"
+    )
 
 
 def active_model(store: Store) -> VectorModel | None:

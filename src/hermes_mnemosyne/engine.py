@@ -17,6 +17,7 @@ from hermes_mnemosyne.asking import ListOptions, RecallOptions, checked_query, c
 from hermes_mnemosyne.backfill import Report
 from hermes_mnemosyne.clock import now_text, uuid7
 from hermes_mnemosyne.core import Engine
+from hermes_mnemosyne.dsn import is_dsn
 from hermes_mnemosyne.drafts import (
     EntryChanges,
     EntryFields,
@@ -26,8 +27,10 @@ from hermes_mnemosyne.drafts import (
     entry_changes,
     turn_of,
 )
+from hermes_mnemosyne.figures import figures_of
 from hermes_mnemosyne.recall.analyse import MAX_QUERY_CHARS
 from hermes_mnemosyne.recall.meaning import Meaning
+from hermes_mnemosyne.reaching import CONTACT_BUCKETS, reach_of, theme_name
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.store.operations import (
     AddEntry,
@@ -41,9 +44,9 @@ from hermes_mnemosyne.store.operations import (
     Undo,
 )
 from hermes_mnemosyne.store.protocol import Counts, Reach, VectorCounts
+from hermes_mnemosyne.stores import Place, place_of
 from hermes_mnemosyne.text import storable, storable_value
 from hermes_mnemosyne.values import (
-    ALL_THEMES,
     DEFAULT_THEME,
     Change,
     Entry,
@@ -58,7 +61,6 @@ _MERGED_AT_ONCE = 200
 _LONGEST_ID = 80
 # The most seconds that a recall waits for the vector of its query unless told otherwise.
 EMBED_WAIT = 3.0
-_CONTACT_BUCKETS = frozenset({identity.DM_BUCKET, identity.GROUP_BUCKET})
 _Op = TypeVar("_Op", bound=Operation)
 
 
@@ -86,27 +88,44 @@ class Memory:
     ) -> Self:
         """Return a view of the store at `url_or_path` (None: the default file) for one theme (None: the setting) and subject.
 
+        A Postgres database is named by a `postgresql://` URL or libpq's `key=value` form; its settings are those of the provider
+        `pgvector`.
+
         Reads reach the own theme and `readable_themes`; among several names `*` stands for every ordinary theme. The single
         text `"*"` is the operator's reach: every theme and every subject. `subject` is the keyed hash of a contact inside a
         bucket theme; without one no rows of bucket themes are seen. Nothing is opened before it is needed.
 
-        Raises InvalidInput for a theme without a name, ConfigError for settings that cannot be read.
+        Raises InvalidInput for a theme without a name, ConfigError for settings that cannot be read, MissingExtra.
         """
-        file = None if url_or_path is None else paths.named_file(url_or_path)
+        named = None if url_or_path is None else paths.named_file(url_or_path)
+        is_server = isinstance(url_or_path, str) and is_dsn(url_or_path)
         if settings is None:
-            settings = settings_module.resolve(flags={"db": file}).settings
-        elif file:
-            settings = replace(settings, db=file)
-        name = _theme_name(settings.theme if theme is None else theme)
+            flags, provider = ({"dsn": named}, "pgvector") if is_server else ({"db": named}, "mnemosyne")
+            settings = settings_module.resolve(flags=flags, provider=provider).settings
+        elif named:
+            settings = replace(settings, db=None if is_server else named, dsn=named if is_server else None)
+        return cls.at(
+            place_of(settings), theme=theme, subject=subject, readable_themes=readable_themes, settings=settings, create=create
+        )
+
+    @classmethod
+    def at(
+        cls,
+        place: Place,
+        *,
+        theme: str | None = None,
+        subject: str | None = None,
+        readable_themes: str | Iterable[str] | None = None,
+        settings: Settings,
+        create: bool = True,
+    ) -> Self:
+        """Return a view of the store at a place; what names a place in `settings` does not count. Else as `open`."""
+        name = theme_name(settings.theme if theme is None else theme)
         if not isinstance(subject, str | None):
             raise InvalidInput(f"a subject is text, not {type(subject).__name__}")
-        if settings.db == ":memory:":
-            raise InvalidInput("a memory is kept in a file: name one instead of :memory:")
-        if settings.db and "://" in settings.db:
-            raise InvalidInput(f"{settings.db.split('://', 1)[0]}:// is not a store of this release: name a SQLite file")
-        path = settings_module.database_file(settings)
-        engine = registry.borrow(path, replace(settings, db=None, data_dir=None, theme=DEFAULT_THEME), create=create)
-        return cls(engine, theme=name, subject=subject or "", reach=_reach(name, subject, readable_themes))
+        shared = replace(settings, db=None, data_dir=None, dsn=None, theme=DEFAULT_THEME)
+        engine = registry.borrow(place, shared, create=create)
+        return cls(engine, theme=name, subject=subject or "", reach=reach_of(name, subject, readable_themes))
 
     def within(self, themes: Iterable[str]) -> Memory:
         """Return the same memory with its reach narrowed to some themes; closing it closes nothing."""
@@ -114,10 +133,21 @@ class Memory:
         narrow._closed = True
         return narrow
 
+    def of_contact(self, subject: str) -> Memory:
+        """Return the same memory for one contact of its theme; closing it closes nothing."""
+        view = Memory(self.engine, theme=self.theme, subject=subject, reach=reach_of(self.theme, subject, None))
+        view._closed = True
+        return view
+
     @property
-    def path(self) -> Path:
-        """The database file."""
+    def path(self) -> Path | None:
+        """The database file, None for a database on a server."""
         return self.engine.path
+
+    @property
+    def place(self) -> str:
+        """Where the store lies, as it may be shown: a file, or a URL without secrets."""
+        return str(self.engine.place)
 
     @property
     def settings(self) -> Settings:
@@ -201,6 +231,8 @@ class Memory:
     def recall(self, query: str | RecallQuery, **options: Unpack[RecallOptions]) -> RecallResult:
         """Return what is relevant to a query, best first; no hits mean that nothing relevant is stored.
 
+        While a server is away, what this machine has accepted for it is searched, and `degraded` holds `store`.
+
         Raises InvalidInput for a wrong option, StoreUnavailable and other store errors when the search cannot be done.
         """
         asked = checked_query(
@@ -208,7 +240,15 @@ class Memory:
         )
         text, _ = storable(asked.text)
         where = filter_of(asked, self._narrowed(asked.themes))
-        overlay, complete = self.engine.overlay(self.reach)
+        try:
+            overlay, complete = self.engine.overlay(self.reach)
+        except StoreUnavailable as error:
+            if not self.engine.place.is_server:
+                raise  # a file that cannot be opened may be another program's
+            result = self.engine.recall_undrained(self.reach, replace(asked, text=text), where)
+            if not result.hits:
+                raise error from None
+            return replace(result, degraded=(*result.degraded, "store"))
         meaning, is_missing = self._meaning(text, asked)
         asked = asked if text == asked.text else replace(asked, text=text)
         result = self.engine.recaller.recall(asked, where, now=now_text(), overlay=overlay, meaning=meaning)
@@ -248,22 +288,11 @@ class Memory:
         return self.engine.store.history(uid, self.reach)
 
     def stats(self) -> dict[str, Any]:
-        """Return counts and the state of every part; `ok` is false for what needs repair only."""
-        store = self.engine.store
-        spool = self.engine.spool.status()
-        return {
-            "ok": not spool["quarantined"] and not self.engine.key.problems(),
-            "path": str(self.path),
-            "theme": self.theme,
-            "themes": {
-                theme: {"entries": counts.entries, "turns": counts.turns} for theme, counts in store.themes(self.reach).items()
-            },
-            "store": store.stats(self.reach),
-            "spool": spool,
-            "waiting": self.engine.waiting.status()["count"],
-            "process": self.engine.figures(),
-            "embedding": self.engine.embedding_figures(),
-        }
+        """Return counts and the state of every part; `ok` is false for what needs repair only.
+
+        Of a server that does not answer, what this machine knows is returned, and `store` says `unverified`.
+        """
+        return figures_of(self.engine, self.theme, self.reach)
 
     def embed_pending(self, *, include_excluded: bool = False, report: Report | None = None) -> VectorCounts:
         """Give every row its vector now that waits for one, whatever kept it, and return how the rows stand then.
@@ -381,7 +410,7 @@ class Memory:
                 self.engine.drain()
 
     def _demand_subject(self) -> None:
-        if self.theme in _CONTACT_BUCKETS and not self.subject:
+        if self.theme in CONTACT_BUCKETS and not self.subject:
             raise InvalidInput(f"theme {self.theme} is shared by contacts: a write there needs the subject of one")
 
     def _for(self, row: Entry | Turn, kind: type[_Op], **fields: Any) -> _Op:
@@ -414,25 +443,3 @@ class Memory:
 def _not_found(uid: str) -> NotFound:
     shown = uid if len(uid) <= _LONGEST_ID else f"{uid[:_LONGEST_ID]}..."
     return NotFound(f"no memory {shown}: `mnemosyne list` shows ids")
-
-
-def _theme_name(theme: object) -> str:
-    if not isinstance(theme, str) or not theme.strip() or storable(theme)[1]:
-        raise InvalidInput("a theme needs a name of visible characters")
-    return theme.strip().lower()
-
-
-def _reach(theme: str, subject: str | None, readable: str | Iterable[str] | None) -> Reach:
-    if readable == ALL_THEMES:
-        return Reach(None, None)
-    if subject:
-        # Inside a shared theme a contact sees the own rows only.
-        return Reach(frozenset({theme}), subject)
-    if theme in _CONTACT_BUCKETS:
-        # Without a subject nobody can tell whose rows they are.
-        return Reach(frozenset(), "")
-    names = identity.theme_names(readable)
-    hidden = frozenset(identity.BUCKETS - {theme})
-    if ALL_THEMES in names:
-        return Reach(None, "", hidden)
-    return Reach(frozenset({theme, *(name for name in names if name not in hidden)}), "", hidden)

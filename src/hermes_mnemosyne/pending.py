@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
+from hermes_mnemosyne.clock import now_text
+from hermes_mnemosyne.recall.analyse import TextAnalyser
 from hermes_mnemosyne.recall.overlay import Overlay
+from hermes_mnemosyne.recall.pipeline import Recaller
 from hermes_mnemosyne.store.operations import (
     AddEntry,
     CaptureTurns,
@@ -18,9 +21,64 @@ from hermes_mnemosyne.store.operations import (
     Retire,
     Undo,
 )
-from hermes_mnemosyne.store.protocol import Reach, Store
+from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Preview, Reach, Store
 from hermes_mnemosyne.text import content_hash
-from hermes_mnemosyne.values import Entry, Origin, Turn
+from hermes_mnemosyne.values import Entry, Origin, RecallQuery, RecallResult, Turn
+
+class NoStore:
+    """A store that holds nothing, for a look at what waits while the real one is away.
+
+    It has only what a recall by words asks, and what tells whether an operation would have an effect: each would.
+    """
+
+    @classmethod
+    def as_store(cls) -> Store:
+        """Return it for those who ask for a store."""
+        return cast("Store", cls())
+
+    def read(self, _uid: str, _reach: Reach) -> None:
+        """Return nothing."""
+
+    def preview(self, op: Operation) -> Preview:
+        """Take every text for a new one."""
+        match op:
+            case AddEntry() | MirrorChange():
+                return Preview(new=frozenset({op.uid}))
+            case MirrorFile():
+                return Preview(new=frozenset(uid for uid, _ in op.lines))
+            case CaptureTurns():
+                return Preview(new=frozenset(turn.uid for turn in op.turns))
+            case _:
+                return Preview()
+
+    def size(self, _where: Filter) -> int:
+        """Return 0."""
+        return 0
+
+    session_turns = size
+
+    def term_counts(self, _terms: Sequence[str], _where: Filter, *, ceiling: int) -> dict[str, int]:  # noqa: ARG002 - of the protocol
+        """Know no term."""
+        return {}
+
+    def lexical(self, _query: LexicalQuery, _where: Filter) -> list[Candidate]:
+        """Find nothing."""
+        return []
+
+    def terms_in(self, _ids: Sequence[int], _terms: Sequence[str] = ()) -> dict[int, Any]:
+        """Know no row."""
+        return {}
+
+    load = neighbours = terms_in
+
+    def is_turn(self, _number: int) -> bool:
+        """Say no."""
+        return False
+
+    def speakers(self, _reach: Reach) -> frozenset[str]:
+        """Know nobody."""
+        return frozenset()
+
 
 _CHANGEABLE = frozenset(Entry.__slots__) - {"uid", "theme", "subject", "target", "origins", "kind"}
 
@@ -70,6 +128,15 @@ class _View:
 
 def _place(row: Entry) -> tuple[str, str, str]:
     return row.theme, row.subject, row.target
+
+
+def recall_waiting(
+    ops: Iterable[Operation], analyser: TextAnalyser, reach: Reach, asked: RecallQuery, where: Filter
+) -> RecallResult:
+    """Return what is found, by words, among operations that wait while their store is away."""
+    nothing = NoStore.as_store()
+    overlay = overlay_of(ops, nothing, reach)
+    return Recaller(nothing, analyser).recall(asked, where, now=now_text(), overlay=overlay)
 
 
 def overlay_of(ops: Iterable[Operation], store: Store, reach: Reach) -> Overlay:

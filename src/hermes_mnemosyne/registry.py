@@ -1,4 +1,4 @@
-"""The engines of this process: one per file and settings, made at first use, shared by everything that asks.
+"""The engines of this process: one per store and settings, made at first use, shared by everything that asks.
 
 The table hangs on `sys`, so that a second copy of this module (a host may load the package under another name) finds the same one.
 """
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hermes_mnemosyne.core import Engine
     from hermes_mnemosyne.settings import Settings
+    from hermes_mnemosyne.stores import Place
 
 _NAME = "_hermes_mnemosyne_engines"
 
 
 class _Table:
-    """Engines by (path, settings) with the number of open memories on each."""
+    """Engines by (place, settings) with the number of open memories on each."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -45,17 +46,23 @@ def _table() -> _Table:
     return known
 
 
-def borrow(path: Path, settings: Settings, *, create: bool = True) -> Engine:
-    """Return the engine of a file, made now when there is none, and count one user more."""
+def borrow(place: Place | Path, settings: Settings, *, create: bool = True) -> Engine:
+    """Return the engine of a store, made now when there is none, and count one user more."""
     from hermes_mnemosyne.core import Engine
+    from hermes_mnemosyne.stores import FilePlace
+
+    if isinstance(place, Path):
+        place = FilePlace(place)
+    if place.file is not None:
+        place = FilePlace(Path(place.key))
 
     table = _table()
     # By their text: another copy of the package has another class of settings.
-    key = (os.path.realpath(path), (repr(settings), create))
+    key = (place.key, (repr(settings), create))
     with table.lock:
         engine = table.engines.get(key)
         if engine is None:
-            engine = table.engines[key] = Engine(Path(key[0]), settings, create=create)
+            engine = table.engines[key] = Engine(place, settings, create=create)
         table.users[key] = table.users.get(key, 0) + 1
     return engine
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hermes_mnemosyne.values import DEFAULT_THEME, VISIBILITIES
+from hermes_mnemosyne.values import ALL_THEMES, DEFAULT_THEME, VISIBILITIES
 
 Type = Literal["flag", "whole", "bytes", "number", "text", "choice", "list", "aliases"]
 
@@ -17,6 +17,7 @@ class Settings:
 
     db: str | None = None
     data_dir: str | None = None
+    dsn: str | None = None
     theme: str = DEFAULT_THEME
     readable_themes: tuple[str, ...] | None = None
     scope_default: str = "current"
@@ -24,6 +25,15 @@ class Settings:
     durability: str = "normal"
     busy_timeout: float = 5.0
     reader_connections: int = 4
+    pool_min: int = 0
+    pool_max: int = 4
+    pool_idle: float = 30.0
+    pool_lifetime: float = 300.0
+    connect_timeout: float = 5.0
+    statement_timeout: float = 30.0
+    subject_key_file: str | None = None
+    write_queue_maxsize: int = 256
+    shutdown_drain_timeout: float = 10.0
     spool_max_bytes: int = 256 * 1024 * 1024
     mask_secrets: bool = True
     sync_turns: bool = True
@@ -32,6 +42,9 @@ class Settings:
     write_contexts: tuple[str, ...] = ("primary",)
     prefetch_limit: int = 5
     prefetch_budget_chars: int = 1600
+    prefetch_budget: float = 5.0
+    hybrid_search: bool = True
+    min_similarity: float | None = None
     recency_half_life_days: float = 365.0
     embedder: str = "auto"
     embed_url: str | None = None
@@ -51,11 +64,16 @@ class Settings:
     allowed_themes: tuple[str, ...] | None = None
     identity_aliases: tuple[tuple[str, str], ...] = ()
     bench_mode: str = "bucket"
+    ttl_days: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One line of the table. `low` and `high` bound numbers; `asked` keys are offered by the host's wizard."""
+    """One line of the table.
+
+    `low` and `high` bound numbers; what lies outside is wrong, or with `clamped` taken for the bound. `asked` keys are offered by the
+    host's wizard. `provider` names the only provider that has the key.
+    """
 
     name: str
     type: Type
@@ -65,6 +83,8 @@ class Key:
     low: float = 0
     high: float = math.inf
     asked: bool = False
+    clamped: bool = False
+    provider: str = ""
 
     @property
     def default(self) -> Any:
@@ -73,9 +93,32 @@ class Key:
 
 
 DEFAULTS = Settings()
+DEFAULT_DSN = "dbname=hermes_memory user=hermes host=/var/run/postgresql connect_timeout=5"
+# What is otherwise where a fleet shares one database.
+PROVIDER_DEFAULTS: dict[str, dict[str, Any]] = {
+    "pgvector": {"dsn": DEFAULT_DSN, "readable_themes": (ALL_THEMES,), "min_similarity": 0.3},
+}
 KEYS: tuple[Key, ...] = (
-    Key(name="db", type="text", env="MNEMOSYNE_DB", help="database file; unset: mnemosyne.db in the default place"),
-    Key(name="data_dir", type="text", env="MNEMOSYNE_DATA_DIR", help="directory of the database file when `db` is unset"),
+    Key(
+        name="db",
+        type="text",
+        env="MNEMOSYNE_DB",
+        provider="mnemosyne",
+        help="database file, or the URL of a Postgres; unset: mnemosyne.db in the default place",
+    ),
+    Key(
+        name="data_dir",
+        type="text",
+        env="MNEMOSYNE_DATA_DIR",
+        provider="mnemosyne",
+        help="directory of the database file when `db` is unset",
+    ),
+    Key(
+        name="dsn",
+        type="text",
+        provider="pgvector",
+        help="Postgres database: postgresql://user@host/database or libpq's key=value form",
+    ),
     Key(name="theme", type="text", env="MNEMOSYNE_THEME", help="theme of the command line and the API"),
     Key(
         name="readable_themes",
@@ -97,6 +140,41 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(name="busy_timeout", type="number", high=600, help="seconds a command or API call waits for the database's write lock"),
     Key(name="reader_connections", type="whole", low=1, high=7, help="connections for reading per process and store"),
+    Key(name="pool_min", type="whole", high=64, provider="pgvector", help="connections that the pool keeps while idle"),
+    Key(name="pool_max", type="whole", low=1, high=64, provider="pgvector", help="most connections of one process"),
+    Key(name="pool_idle", type="number", low=1, provider="pgvector", help="seconds after which an idle connection is closed"),
+    Key(name="pool_lifetime", type="number", low=1, provider="pgvector", help="seconds after which a connection is made anew"),
+    Key(
+        name="connect_timeout",
+        type="number",
+        low=1,
+        high=600,
+        provider="pgvector",
+        help="seconds for a connection to be made, unless the dsn says",
+    ),
+    Key(
+        name="statement_timeout", type="number", low=0.1, high=3600, provider="pgvector", help="most seconds for one statement"
+    ),
+    Key(
+        name="subject_key_file",
+        type="text",
+        provider="pgvector",
+        help="file of the fleet's subject key, the same on all hosts; unset: beside the spool",
+    ),
+    Key(
+        name="write_queue_maxsize",
+        type="whole",
+        low=-math.inf,
+        provider="pgvector",
+        help="most writes held in memory while the spool is locked; never refuses one",
+    ),
+    Key(
+        name="shutdown_drain_timeout",
+        type="number",
+        high=600,
+        provider="pgvector",
+        help="most seconds of draining when a process ends; what is left stays in the spool",
+    ),
     Key(
         name="spool_max_bytes", type="bytes", low=1, help="size of the local queue at which new writes are refused (also 64 MiB)"
     ),
@@ -117,6 +195,29 @@ KEYS: tuple[Key, ...] = (
         type="whole",
         asked=True,
         help="most characters of memories added to a prompt before each turn",
+    ),
+    Key(
+        name="prefetch_budget",
+        type="number",
+        low=0.1,
+        high=7.5,
+        clamped=True,
+        provider="pgvector",
+        help="most seconds of the recall before a turn; 1.4 is its own limit",
+    ),
+    Key(
+        name="hybrid_search",
+        type="flag",
+        provider="pgvector",
+        help="find by words and by meaning; false: by meaning alone while an embedder answers",
+    ),
+    Key(
+        name="min_similarity",
+        type="number",
+        high=1,
+        clamped=True,
+        provider="pgvector",
+        help="least cosine of what is found by meaning alone",
     ),
     Key(
         name="recency_half_life_days", type="number", help="days after which age halves its soft boost in ranking; 0 turns it off"
@@ -192,5 +293,11 @@ KEYS: tuple[Key, ...] = (
         type="choice",
         choices=("bucket", "reject"),
         help="benchmark identities go to the theme _bench, or with reject to default",
+    ),
+    Key(
+        name="ttl_days",
+        type="whole",
+        provider="pgvector",
+        help="default of `hermes-pgvector prune --days`; nothing is pruned by itself",
     ),
 )

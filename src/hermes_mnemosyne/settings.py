@@ -18,12 +18,18 @@ from typing import Any
 
 from hermes_mnemosyne import config_files, paths
 from hermes_mnemosyne._errors import ConfigError
-from hermes_mnemosyne.setting_keys import DEFAULTS, KEYS, Key, Settings
+from hermes_mnemosyne.dsn import is_dsn
+from hermes_mnemosyne.setting_keys import DEFAULTS, KEYS, PROVIDER_DEFAULTS, Key, Settings
 
 __all__ = ["KEYS", "Effective", "Key", "Settings", "config_schema", "database_file", "resolve", "save", "shown"]
 
 _BY_NAME = {key.name: key for key in KEYS}
-_PLACES = frozenset({"db", "data_dir"})
+_PLACES = frozenset({"db", "data_dir", "dsn"})
+
+
+def keys_of(provider: str) -> tuple[Key, ...]:
+    """Return the keys that a provider has, in the order of the table."""
+    return tuple(key for key in KEYS if key.provider in {"", provider})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +39,13 @@ class Effective:
     settings: Settings
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    provider: str = "mnemosyne"
 
     def rows(self) -> Iterator[tuple[Key, Any, str]]:
-        """Return (key, value, source) for every key in the order of the table."""
-        return ((key, getattr(self.settings, key.name), self.sources.get(key.name, "default")) for key in KEYS)
+        """Return (key, value, source) for every key of the provider in the order of the table."""
+        return (
+            (key, getattr(self.settings, key.name), self.sources.get(key.name, "default")) for key in keys_of(self.provider)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +76,17 @@ def resolve(  # noqa: PLR0913 - each is one independent place that a setting may
     """
     environ = os.environ if environ is None else environ
     first = [_Source(label="flag", values=_given(flags or {}))]
-    present = {key.name: key.env for key in KEYS if key.env and environ.get(key.env, "").strip()}
+    present = {key.name: key.env for key in keys_of(provider) if key.env and environ.get(key.env, "").strip()}
     values = {name: environ[variable] for name, variable in present.items()}
     first.append(_Source(label="environment", values=values, place={name: f"environment {env}" for name, env in present.items()}))
     if config_file is not None:
         first.append(_named_file(Path(config_file).expanduser(), provider))
     last = _hermes_source(hermes_home, environ, provider)
     if config_file is None:
-        beside = store_dir or _store_directory(_merge([*first, *last], strict=False).settings, environ, hermes_home)
+        beside = store_dir or _store_directory(_merge([*first, *last], provider, strict=False).settings, environ, hermes_home)
         own = _own_file(Path(beside) / paths.SETTINGS_NAME) if beside is not None else []
         first.extend(own)
-    return _merge([*first, *last], strict=strict)
+    return _merge([*first, *last], provider, strict=strict)
 
 
 def database_file(
@@ -89,17 +98,21 @@ def database_file(
     return paths.default_file(environ=environ, home=hermes_home, data_dir=settings.data_dir)
 
 
-def config_schema() -> list[dict[str, Any]]:
-    """Return the fields that the host's set-up wizard asks for, with defaults as text, as the host stores and shows text."""
+def config_schema(provider: str = "mnemosyne") -> list[dict[str, Any]]:
+    """Return the fields that the host's set-up wizard asks for, with defaults as text, as the host stores and shows text.
+
+    Of a fleet's provider these are all: its users know the keys from the wizard and the dashboard.
+    """
     kinds = {"flag": "boolean", "whole": "integer", "bytes": "integer", "number": "number"}
+    defaults = PROVIDER_DEFAULTS.get(provider, {})
     fields = []
-    for key in KEYS:
-        if not key.asked:
+    for key in keys_of(provider):
+        if not key.asked and provider == "mnemosyne":
             continue
         entry: dict[str, Any] = {
             "key": key.name,
             "description": key.help,
-            "default": shown(key.default),
+            "default": shown(defaults.get(key.name, key.default)),
             "type": kinds.get(key.type, "text"),
         }
         if key.type == "flag":
@@ -180,12 +193,12 @@ def _hermes_source(home: str | os.PathLike[str] | None, environ: Mapping[str, st
 
 
 def _store_directory(settings: Settings, environ: Mapping[str, str], home: str | os.PathLike[str] | None) -> Path | None:
-    if settings.db and ("://" in settings.db or settings.db == ":memory:"):
+    if settings.dsn or (settings.db and ("://" in settings.db or settings.db == ":memory:" or is_dsn(settings.db))):
         return None
     return database_file(settings, environ=environ, hermes_home=home).parent
 
 
-def _merge(sources: list[_Source], *, strict: bool) -> Effective:
+def _merge(sources: list[_Source], provider: str, *, strict: bool) -> Effective:
     chosen: dict[str, Any] = {}
     origin: dict[str, str] = {}
     warnings: list[str] = []
@@ -194,8 +207,8 @@ def _merge(sources: list[_Source], *, strict: bool) -> Effective:
             place = source.place.get(name, source.label)
             key = _BY_NAME.get(name)
             problem = None
-            if key is None:
-                problem = _unknown(name)
+            if key is None or key.provider not in {"", provider}:
+                problem = _unknown(name, provider)
             elif name not in chosen:
                 try:
                     chosen[name] = _parse(key, value)
@@ -206,13 +219,14 @@ def _merge(sources: list[_Source], *, strict: bool) -> Effective:
                 raise ConfigError(f"{problem} ({place})")
             if problem:
                 warnings.append(f"{problem}; ignored ({place})")
-    return Effective(dataclasses.replace(DEFAULTS, **chosen), origin, tuple(warnings))
+    settings = dataclasses.replace(DEFAULTS, **{**PROVIDER_DEFAULTS.get(provider, {}), **chosen})
+    return Effective(settings, origin, tuple(warnings), provider)
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str, provider: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, [key.name for key in keys_of(provider) if key.name != name], n=1, cutoff=0.5)
     hint = f"did you mean `{near[0]}`?" if near else "see `mnemosyne config show --effective` for the keys"
     return f"unknown setting `{name}`: {hint}"
 
@@ -271,6 +285,8 @@ def _numeric(key: Key, value: Any) -> float:
     whole = key.type != "number"
     if not math.isfinite(number) or (whole and number != int(number)):
         raise ValueError(f"{str(value)[:40]!r} is no {'whole ' if whole else ''}number")
+    if key.clamped:
+        number = min(max(number, key.low), key.high)
     if not key.low <= number <= key.high:
         bounds = f"at least {key.low:g}" if key.high == math.inf else f"between {key.low:g} and {key.high:g}"
         raise ValueError(f"{number:g} must be {bounds}")

@@ -24,6 +24,8 @@ Apply = Callable[[Sequence[Operation]], list[Outcome]]
 
 _WAIT = 2.0
 _SETTLE_WAIT = 5.0
+# The most bytes of one batch of a drain, but for an operation that is larger alone.
+_BATCH_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,12 @@ class Spool:
             return self._file.read("queued", most, wait=wait)
         return self._file.read("queued_of_theme", theme, most, wait=wait)
 
+    def _next_batch(self, theme: str | None, most: int) -> list[Row]:
+        """Return the oldest rows that wait (in `theme`), at most so many and of at most so many bytes together."""
+        if theme is None:
+            return self._file.read("batch", most, _BATCH_BYTES)
+        return self._file.read("batch_of_theme", theme, most, _BATCH_BYTES)
+
     def _count(self, theme: str | None) -> int:
         rows = self._file.read("count") if theme is None else self._file.read("count_of_theme", theme)
         return rows[0][0] if rows else 0
@@ -237,7 +245,7 @@ class Spool:
             applied = quarantined = 0
             stopped = ""
             while not stopped and (until is None or time.monotonic() < until):
-                rows = self._queued(theme, batch)
+                rows = self._next_batch(theme, batch)
                 if not rows:
                     break
                 settled = self._settle(rows, apply)
@@ -299,8 +307,8 @@ class Spool:
         moment = now_text()
 
         def change(run: Run) -> None:
-            for op_id in settled.done:
-                run("remove", op_id)
+            if settled.done:
+                run("remove_all", json.dumps(settled.done))
             # The row as it stands now moves: a forget may have erased or rewritten it while it was being applied.
             for op_id, error in settled.failed:
                 run("quarantine", moment, error, op_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import threading
@@ -27,13 +28,21 @@ class Worker:
         # Not the shared generator, which a program may have seeded for its own ends.
         self._random = random.Random()  # noqa: S311 - jitter, no secret
         self.failures = 0
+        self._longest = _LONGEST_PAUSE
+        self._give_up = _GIVE_UP
         self.renew()
+
+    def be_patient(self, longest: float) -> None:
+        """Pause up to `longest` seconds between attempts, and never give up."""
+        self._longest, self._give_up = longest, math.inf
 
     def renew(self) -> None:
         """Begin without a thread, as in a forked child."""
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._stop = threading.Event()
+        # Ends a pause, as an end of all does.
+        self._disturbed = threading.Event()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
 
@@ -53,11 +62,17 @@ class Worker:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
 
+    def hurry(self) -> None:
+        """See to it that the job runs now, also in the middle of a pause."""
+        self.wake()
+        self._disturbed.set()
+
     def _run(self) -> None:
         pause = _FIRST_PAUSE
         waited = 0.0
         while not self._stop.is_set():
             self._wanted.clear()
+            self._disturbed.clear()
             try:
                 done = self._job()
             except Exception:  # noqa: BLE001 - the worker's loop must outlive any fault of one job
@@ -71,20 +86,21 @@ class Worker:
                         self._thread = None
                         return
                 continue
-            if waited > _GIVE_UP:
+            if waited > self._give_up:
                 with self._lock:
                     self._thread = None
                     return
             length = pause * self._random.uniform(0.5, 1.5)
-            self._stop.wait(length)
+            self._disturbed.wait(length)
             waited += length
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            pause = min(pause * 2, self._longest)
 
     def stop(self, *, timeout: float) -> bool:
         """End the thread and wait for it up to `timeout` seconds; tell whether it has ended."""
         if self._pid != os.getpid():
             self.renew()
         self._stop.set()
+        self._disturbed.set()
         thread = self._thread
         if thread is None or thread is threading.current_thread():
             return True

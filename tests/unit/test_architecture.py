@@ -20,10 +20,10 @@ PACKAGE = ROOT / "src" / NAME
 # From the bottom up: a module imports from its own layer and those before it. Names are modules or packages below ours.
 LAYERS = (
     {"_errors", "clock", "config_files", "dsn", "forks", "keys", "masking", "paths", "text", "times", "values"},
-    {"setting_keys", "store"},
-    {"asking", "cancelling", "capture", "drafts", "embed", "identity", "mirror", "pending", "recall", "settings", "spool"},
+    {"identity", "setting_keys", "store"},
+    {"asking", "cancelling", "capture", "drafts", "embed", "mirror", "pending", "recall", "settings", "spool"},
     {
-        "backfill", "contact", "core", "doctor", "embedding", "engine", "install", "intake", "reaching", "registry", "stores",
+        "backfill", "contact", "core", "doctor", "embedding", "engine", "figures", "install", "intake", "reaching", "registry", "stores",
         "transfer", "worker",
     },
     {""},  # the package's own __init__, which hands out the public names

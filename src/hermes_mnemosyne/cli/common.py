@@ -94,7 +94,10 @@ def common_options() -> argparse.ArgumentParser:
     """
     parent = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS, formatter_class=HelpFormatter)
     group = parent.add_argument_group("common options")
-    group.add_argument("--db", dest="mnemosyne_db", metavar="PATH", help="the store (default: as 'mnemosyne config show' prints)")
+    group.add_argument(
+        "--db", dest="mnemosyne_db", metavar="PATH", help="the store, or postgresql://... (default: as 'mnemosyne config show' prints)"
+    )
+    group.add_argument("--dsn-file", dest="mnemosyne_dsn_file", metavar="FILE", help="read the name of a Postgres from this file")
     group.add_argument(
         "--theme",
         dest="mnemosyne_theme",
@@ -140,7 +143,7 @@ def opened(args: argparse.Namespace, out: Output, *, create: bool = False) -> It
         log.addHandler(logging.NullHandler())
     settings = effective_settings(args).settings
     theme = theme_of(args)
-    named = getattr(args, "mnemosyne_db", None) is not None
+    named = any(getattr(args, name, None) is not None for name in ("mnemosyne_db", "mnemosyne_dsn_file"))
     memory = Memory.open(theme=theme or settings.theme, readable_themes=ALL_THEMES, settings=settings, create=create or not named)
     memory.engine.one_shot = True
     try:
@@ -152,12 +155,42 @@ def opened(args: argparse.Namespace, out: Output, *, create: bool = False) -> It
 
 def effective_settings(args: argparse.Namespace) -> Effective:
     """Return the settings that hold for `args`. Raises ConfigError, also for an unknown key."""
+    import os
+
+    from hermes_mnemosyne.dsn import is_dsn
     from hermes_mnemosyne.settings import resolve
 
-    path = getattr(args, "mnemosyne_db", None)
+    path, dsn = getattr(args, "mnemosyne_db", None), _dsn_of(args)
     if path is not None and not path.strip():
         raise InvalidInput("--db is empty: name a file, or leave the option out")
-    return resolve(flags={"db": path, "theme": theme_of(args)}, config_file=getattr(args, "mnemosyne_config", None), strict=True)
+    if path is not None and dsn is not None:
+        raise InvalidInput("--db and --dsn-file both name a store: leave one out")
+    provider = getattr(args, "mnemosyne_provider", "mnemosyne")
+    if path is None and dsn is None and provider == "mnemosyne":
+        path = os.environ.get("MNEMOSYNE_DB", "").strip() or None
+        path = path if path is not None and is_dsn(path) else None
+    if dsn is None and path is not None and is_dsn(path):
+        path, dsn = None, path
+    # Of a Postgres the settings are those of its provider.
+    provider = "pgvector" if dsn is not None else "mnemosyne" if path is not None else provider
+    flags = {"db": path, "dsn": dsn, "theme": theme_of(args)}
+    return resolve(flags=flags, config_file=getattr(args, "mnemosyne_config", None), provider=provider, strict=True)
+
+
+def _dsn_of(args: argparse.Namespace) -> str | None:
+    """Return the DSN in the file of `--dsn-file`, where no list of processes shows its password."""
+    name = getattr(args, "mnemosyne_dsn_file", None)
+    if name is None:
+        return None
+    from pathlib import Path
+
+    try:
+        text = Path(name).expanduser().read_text(encoding="utf-8-sig").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{name} cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'}): correct --dsn-file") from None
+    if not text:
+        raise InvalidInput(f"{name} is empty: write the database's dsn into it")
+    return text
 
 
 def text_of(value: str) -> str:

@@ -141,7 +141,7 @@ def _quickstart(args: argparse.Namespace, out: Output) -> int:
             out.json(
                 {
                     "ok": bool(hits),
-                    "db": str(memory.path),
+                    "db": memory.place,
                     "imported": {"from": source, "counts": counts},
                     "remembered": {"uid": receipt.uid, "status": receipt.status},
                     "hits": [asdict(hit) for hit in hits],
@@ -151,7 +151,7 @@ def _quickstart(args: argparse.Namespace, out: Output) -> int:
         else:
             shown = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()) if count) or "nothing new"
             what = f"the notes of Hermes in {source}" if mirrored is not None else f"a small sample (theme {_SAMPLE_THEME})"
-            out.line(f"store       {visible(str(memory.path))}")
+            out.line(f"store       {visible(memory.place)}")
             out.line(f"imported    {visible(what)}: {shown}")
             out.line(f"remembered  {receipt.uid}  {receipt.status}")
             for hit in hits:
@@ -204,12 +204,17 @@ def _command() -> str:
 
 def _config(args: argparse.Namespace, out: Output) -> int:
     from hermes_mnemosyne.masking import mask, mask_value
-    from hermes_mnemosyne.settings import database_file, shown
+    from hermes_mnemosyne.dsn import Dsn
+    from hermes_mnemosyne.settings import shown
+    from hermes_mnemosyne.stores import place_of
 
     effective = effective_settings(args)
-    named = effective.settings.db or ""
-    path = mask(named if "://" in named else str(database_file(effective.settings)))[0]
-    rows = [row for row in effective.rows() if args.effective or row[2] != "default"]
+    path = mask(str(place_of(effective.settings)))[0]
+    rows = [
+        (key, str(Dsn(value)) if key.name == "dsn" and value else value, source)
+        for key, value, source in effective.rows()
+        if args.effective or source != "default"
+    ]
     if out.json_mode:
         settings = {key.name: {"value": mask_value(value)[0], "source": source} for key, value, source in rows}
         out.json({"db": path, "settings": settings, "warnings": effective.warnings})

@@ -31,12 +31,17 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """A query as a vector of the store's model; `floor` is the cosine that unrelated texts rarely reach."""
+    """A query as a vector of the store's model; `floor` is the cosine that unrelated texts rarely reach.
+
+    `least` is the cosine that a row needs which has no word of the query. With `alone` words do not count at all.
+    """
 
     model: str
     vector: Sequence[float]
     floor: float
     weights: Weights
+    least: float = -1.0
+    alone: bool = False
 
     def likeness(self, cosine: float) -> float:
         """Return how alike two texts are in 0 to 1: nothing at the floor, one where they are the same."""

@@ -48,11 +48,12 @@ class RecallOptions:
 class _Found:
     """What is known of the candidates of one recall, by row number; rows of the overlay have negative numbers.
 
-    `whole` are rows found for all words at once.
+    `whole` are rows found for all words at once. With `by_words` false words neither find rows nor raise them.
     """
 
     lexical: list[Candidate]
     whole: frozenset[int]
+    by_words: bool = True
     scores: dict[int, float] = field(default_factory=dict)
     cosines: dict[int, float] = field(default_factory=dict)
     likeness: dict[int, float] = field(default_factory=dict)
@@ -95,7 +96,9 @@ class Recaller:
         terms = counted_terms(asked)
         counts = self._store.term_counts(terms, where, ceiling=ceiling_of(rows, len(terms)))
         plan = plan_of(asked, counts, rows, max(_FEWEST_CANDIDATES, 2 * query.limit))
-        found = _Found(*self._search(plan, where, query.limit))
+        by_words = meaning is None or not meaning.alone
+        found = _Found(*(self._search(plan, where, query.limit) if by_words else ([], frozenset())), by_words=by_words)
+        # What has no vector yet can only be found by words.
         self._add_fresh(found, fresh, asked, plan, lambda search, held: lexical_score(search, held, counts, rows))
         judge = Judge(asked.groups, counts, rows)
         if meaning is not None:
@@ -153,7 +156,7 @@ class Recaller:
         found.cosines = cosines(self._store, meaning, where, [row for row in lexical if row > 0])
         for row, cosine in found.cosines.items():
             likeness = meaning.likeness(cosine)
-            if likeness > 0.0 and (row in lexical or likeness >= self._options.likeness):
+            if likeness > 0.0 and (row in lexical or (likeness >= self._options.likeness and cosine >= meaning.least)):
                 found.likeness[row] = likeness
 
     def _best_evidence(self, found: _Found, asked: QueryTerms, judge: Judge) -> float:
@@ -168,7 +171,7 @@ class Recaller:
         found.scores = fuse(
             found.lexical, as_leg(found.likeness), lambda row: turn if row > 0 and self._store.is_turn(row) else entry
         )
-        if not self._options.neighbour or "turn" not in where.kinds:
+        if not self._options.neighbour or "turn" not in where.kinds or not found.by_words:
             return
         giving = [row for row in ranked(found.scores)[:givers] if row > 0]
         beside = self._store.neighbours(giving)
@@ -189,7 +192,8 @@ class Recaller:
         found.rows |= self._store.load([row for row in window if row > 0 and row not in found.rows])
         matched = {candidate.id for candidate in found.lexical}.union(found.likeness)
         window = [row for row in window if row in found.rows and (row in matched or admits(where, found.rows[row]))]
-        found.held |= self._store.terms_in([row for row in window if row > 0], _judged(asked))
+        if found.by_words:
+            found.held |= self._store.terms_in([row for row in window if row > 0], _judged(asked))
         speaker = self._speaker(asked, where) if "turn" in where.kinds else None
         boosts, periods = self._options.boosts, periods_of(query.text, now)
         for row in window:

@@ -168,9 +168,34 @@ class MergeRecord(Operation):
     record: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenAgent(Operation):
+    """An agent of the theme is at work; `agent_kind` is the sort of identity it stands for. A file keeps no such list."""
+
+    agent_kind: str = "theme"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delegated(Operation):
+    """An agent of the theme gave work to another one, whose theme is often not known.
+
+    `task` is its beginning, empty where it may not be kept; `turn_uid` the turn that holds it whole and with which it is forgotten.
+    """
+
+    parent_session_id: str = ""
+    child_session_id: str = ""
+    child_theme: str = ""
+    task: str = ""
+    result_chars: int = 0
+    turn_uid: str = ""
+
+
 KINDS: dict[str, type[Operation]] = {
     kind.__name__: kind
-    for kind in (AddEntry, EditEntry, Retire, Forget, Undo, MirrorChange, MirrorFile, CaptureTurns, MarkInjected, MergeRecord)
+    for kind in (
+        AddEntry, EditEntry, Retire, Forget, Undo, MirrorChange, MirrorFile, CaptureTurns, MarkInjected, MergeRecord, SeenAgent,
+        Delegated,
+    )
 }
 
 

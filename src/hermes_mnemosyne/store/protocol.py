@@ -394,12 +394,28 @@ class Store(Protocol):
         """Whether this process has left so much to upkeep that it should come soon."""
         ...
 
+    def due(self) -> bool:
+        """Tell whether there is work for `upkeep`."""
+        ...
+
+    def prune(self) -> None:
+        """Drop book-keeping that has served its time."""
+        ...
+
     def reindex(self) -> int:
         """Rebuild the full-text index from the rows and return how many."""
         ...
 
     def check(self) -> list[str]:
         """Return what an integrity check finds wrong; empty when sound."""
+        ...
+
+    def meta(self, key: str) -> str | None:
+        """Return a value that all processes on this store share, None when there is none."""
+        ...
+
+    def set_meta_once(self, key: str, value: str) -> None:
+        """Record a shared value unless there is one already."""
         ...
 
     def stats(self, reach: Reach = EVERYTHING) -> dict[str, Any]:

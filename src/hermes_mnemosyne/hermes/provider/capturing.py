@@ -72,7 +72,7 @@ def store_transcript(session: Session, ledger: Ledger, turns: Sequence[TurnText]
 
 def _had_before(session: Session, op: CaptureTurns) -> Counter[Message]:
     """Return which messages of a transcript that waits its session has had; none while the store cannot say so at once."""
-    if session.keyless:
+    if session.keyless or not session.memory.engine.ready(0.0):
         return Counter()
     waits = {one.op_id: one for one in queued(session)}
     if waits.pop(op.op_id, None) is None:
@@ -114,6 +114,8 @@ def inherited(session: Session, session_id: str, turns: Sequence[TurnText]) -> C
     if session.keyless:
         return Counter()
     try:
+        if not session.memory.engine.ready(0.0):
+            raise session.memory.engine.contact.error()  # noqa: TRY301 - the same as when asking fails
         first = within(LINEAGE_SECONDS, lambda: in_prompt(session, session_id + LINEAGE))
         return within(ANCESTORS_SECONDS, lambda: _ancestors_had(session, session_id, first, turns)) if first else Counter()
     except StoreError as error:

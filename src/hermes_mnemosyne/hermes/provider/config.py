@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from hermes_mnemosyne import settings as table
-from hermes_mnemosyne._errors import ConfigError, MnemosyneError
+from hermes_mnemosyne._errors import InvalidInput, MissingExtra, MnemosyneError
 from hermes_mnemosyne.engine import Memory
 from hermes_mnemosyne.hermes.provider import host, waiting
 from hermes_mnemosyne.hermes.provider.boundary import failures, within
 from hermes_mnemosyne.paths import SETTINGS_NAME
 from hermes_mnemosyne.store.protocol import Counts
+from hermes_mnemosyne.stores import Place, place_of
 
 STATUS_SECONDS = 2.0
 _HEADING = "# Mnemosyne memory"
-_IDENTITY_KEYS = ("db", "data_dir", "allowed_themes", "identity_aliases", "bench_mode", "readable_themes", "write_contexts")
+_IDENTITY_KEYS = ("db", "data_dir", "dsn", "subject_key_file", "allowed_themes", "identity_aliases", "bench_mode", "readable_themes", "write_contexts")
 
 
 def effective(name: str, home: Path | None) -> table.Effective:
@@ -27,17 +28,17 @@ def effective(name: str, home: Path | None) -> table.Effective:
     return table.resolve(hermes_home=home, provider=name)
 
 
-def database(settings: table.Settings, home: Path | None) -> Path:
-    """Return the database file. Raises ConfigError when no home directory is known."""
-    return table.database_file(settings, hermes_home=home)
+def database(settings: table.Settings, home: Path | None) -> Place:
+    """Return the place of the database. Raises ConfigError, also when no home directory is known; InvalidInput, MissingExtra."""
+    return place_of(settings, hermes_home=home)
 
 
 def why_unavailable(name: str) -> str:
     """Return why the provider cannot be used, empty when it can; nothing is opened or created."""
     home = host.hermes_home()
     try:
-        place = database(effective(name, home).settings, home).parent
-    except ConfigError as error:
+        place = database(effective(name, home).settings, home).beside("spool.db").parent
+    except (InvalidInput, MissingExtra) as error:
         return str(error)
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -60,25 +61,26 @@ def identity_signature(name: str) -> dict[str, Any]:
 def backup_paths(name: str) -> list[str]:
     """Return the files outside the home that a backup of it must include."""
     home = host.hermes_home()
-    file = database(effective(name, home).settings, home)
-    if home is not None and file.resolve().is_relative_to(home.resolve()):
-        return []
-    if not file.parent.is_dir():
-        return []
+    settings = effective(name, home).settings
+    place = database(settings, home)
     # The key above all: without it the rows of contacts cannot be read from the copy.
-    found = {path for pattern in (f"{file.stem}.*", SETTINGS_NAME) for path in file.parent.glob(pattern)}
-    return sorted(str(path) for path in found if path.is_file())
+    pattern = place.beside("*")
+    found = {path for one in (pattern.name, SETTINGS_NAME) for path in pattern.parent.glob(one)}
+    if settings.subject_key_file:
+        found.add(Path(settings.subject_key_file).expanduser())
+    inside = None if home is None else home.resolve()
+    return sorted(str(path) for path in found if path.is_file() and (inside is None or not path.resolve().is_relative_to(inside)))
 
 
 def status(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the lines that the host prints about the provider: where its memories lie, how many, and what is degraded."""
     home = host.hermes_home()
     resolved = effective(name, home)
-    file = database(resolved.settings, home)
-    lines: dict[str, Any] = {**given, "database": str(file)}
-    if file.exists():
+    place = database(resolved.settings, home)
+    lines: dict[str, Any] = {**{key: value for key, value in given.items() if key != "dsn"}, "database": str(place)}
+    if place.exists():
         try:
-            lines.update(within(STATUS_SECONDS, lambda: _figures(file, resolved.settings)))
+            lines.update(within(STATUS_SECONDS, lambda: _figures(place, resolved.settings)))
         except (MnemosyneError, OSError) as error:
             lines["store"] = str(error)
     else:
@@ -88,10 +90,15 @@ def status(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return lines
 
 
-def _figures(file: Path, settings: table.Settings) -> dict[str, Any]:
-    memory = Memory.open(file, theme=settings.theme, settings=settings)
-    counts, spool = memory.counts(), memory.engine.spool.status()
-    lines: dict[str, Any] = {"theme": settings.theme, "memories": counts.entries, "turns": counts.turns}
+def _figures(place: Place, settings: table.Settings) -> dict[str, Any]:
+    memory = Memory.at(place, theme=settings.theme, settings=settings)
+    spool = memory.engine.spool.status()
+    lines: dict[str, Any] = {}
+    if memory.engine.ready(STATUS_SECONDS - 0.5):
+        counts = memory.counts()
+        lines |= {"theme": settings.theme, "memories": counts.entries, "turns": counts.turns}
+    else:
+        lines["store"] = f"unverified: {memory.engine.contact.problem or 'the database does not answer'}"
     for what in ("count", "quarantined", "refused"):
         if spool[what]:
             lines[{"count": "waiting"}.get(what, what)] = spool[what]
@@ -104,9 +111,11 @@ def _figures(file: Path, settings: table.Settings) -> dict[str, Any]:
     return lines
 
 
-def prompt_block(theme: str, counts: Counts | None) -> str:
+def prompt_block(theme: str, counts: Counts | None, *, unverified: bool = False) -> str:
     """Return the text for the system prompt: whose memory this is, how much it holds (None: not known), and how to recall."""
-    if counts is None:
+    if unverified:
+        held = "The database has not answered yet (unverified); what is said is kept and follows, and recall works once it answers."
+    elif counts is None:
         held = "How many memories it holds is unknown at the moment."
     else:
         held = f"It holds {counts.entries} memories and {counts.turns} messages of earlier conversations."

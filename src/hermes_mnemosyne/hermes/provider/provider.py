@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hermes_mnemosyne._errors import MnemosyneError, StoreBusy, StoreError
+from hermes_mnemosyne._errors import MnemosyneError, StoreBusy, StoreError, StoreUnavailable
 from hermes_mnemosyne.capture import completed_turn, is_trivial, transcript_texts
-from hermes_mnemosyne.hermes.provider import capturing, config, host, mirroring, tools, waiting
+from hermes_mnemosyne.hermes.provider import attributing, capturing, config, host, mirroring, tools, waiting
 from hermes_mnemosyne.hermes.provider.boundary import FINISH_SECONDS, Overdue, count, finish, hook, log, within
 from hermes_mnemosyne.hermes.provider.ledger import Ledger
 from hermes_mnemosyne.hermes.provider.prefetch import Recalled, recall
@@ -25,8 +25,11 @@ START_SECONDS = 0.03
 PREFETCH_SECONDS = 1.4
 TOOL_SECONDS = 8.0
 RETRY_SECONDS = 5.0
+# For a server that is not known to answer: so long a hook, a recall before a turn and a tool wait to see whether it does.
+READY_SECONDS = 0.01
+PREFETCH_READY_SECONDS = 0.03
+TOOL_READY_SECONDS = 1.0
 LEDGERS = 4
-UNAVAILABLE = "mnemosyne unavailable"
 KEYLESS = "the key that tells the contacts of this theme apart is missing or another one"
 
 
@@ -51,10 +54,11 @@ def _text(value: Any) -> str:
 
 
 class MnemosyneProvider(host.Base):
-    """Durable, searchable, private memory in one SQLite file."""
+    """Durable, searchable, private memory: as `mnemosyne` in one SQLite file, as `pgvector` in a Postgres that a fleet shares."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "mnemosyne") -> None:
         """Make a provider that is not initialised; nothing is opened or created."""
+        self._name = name
         # One guards the fields below; the other keeps reports and transcripts of a session in order, while they are stored.
         self._lock = threading.RLock()
         self._capture_lock = threading.RLock()
@@ -70,7 +74,7 @@ class MnemosyneProvider(host.Base):
     @property
     def name(self) -> str:
         """The name that `memory.provider` selects."""
-        return "mnemosyne"
+        return self._name
 
     # -- before a session --------------------------------------------------------------------------------------------------------
 
@@ -98,7 +102,7 @@ class MnemosyneProvider(host.Base):
         """Return the settings that the host's wizard asks for."""
         from hermes_mnemosyne.settings import config_schema
 
-        return config_schema()
+        return config_schema(self.name)
 
     def save_config(self, values: Mapping[str, Any], hermes_home: str) -> None:
         """Merge settings into the host's configuration. Raises ConfigError, which the host shows to the person at its wizard."""
@@ -129,10 +133,15 @@ class MnemosyneProvider(host.Base):
             self._session_id = start.session_id
         with self._capture_lock:
             self._ledgers.clear()
-        self._view()
+        session = self._view(READY_SECONDS)
+        if session is not None:
+            attributing.seen(session)
 
-    def _view(self) -> Session | None:
-        """Return the session; None while the settings cannot be used. What is not settled yet is tried from time to time."""
+    def _view(self, wait: float = 0.0) -> Session | None:
+        """Return the session; None while the settings cannot be used. What is not settled yet is tried from time to time.
+
+        A server that is not known to answer is waited for at most `wait` seconds; what is left to settle then waits for it.
+        """
         with self._lock:
             start = self._start
             if start is None or self._settled or time.monotonic() < self._retry_at:
@@ -141,8 +150,14 @@ class MnemosyneProvider(host.Base):
         try:
             if self._session is None:
                 self._bind(start, begin(start), settled=False)
+            if not self._is_ready(wait):
+                self._not_ready("the database has not answered yet")
+                if self._session is not None:
+                    self._session.memory.engine.when_ready(lambda: self._settle(start))
+                return self._session
             within(START_SECONDS, lambda: self._settle(start), to_the_end=True)
         except Overdue:
+            self._doubt()
             # It goes on behind the caller's back; the first start of a store takes a moment.
             log.info("the memory is still being opened")
             self._not_ready("it is still being opened")
@@ -152,6 +167,17 @@ class MnemosyneProvider(host.Base):
             self._not_ready(str(error))
         return self._session
 
+    def _is_ready(self, wait: float) -> bool:
+        """Tell whether the store may be asked without waiting for long."""
+        session = self._session
+        return session is None or session.memory.engine.ready(wait)
+
+    def _doubt(self) -> None:
+        """Have a server that did not answer in time looked at before it is asked again."""
+        session = self._session
+        if session is not None:
+            session.memory.engine.contact.doubt()
+
     def _not_ready(self, reason: str) -> None:
         with self._lock:
             if not self._settled:
@@ -159,7 +185,7 @@ class MnemosyneProvider(host.Base):
 
     def _settle(self, start: Start) -> None:
         session = self._session
-        if session is None:
+        if session is None or self._start is not start or self._settled:
             return
         session = settle(session)
         self._bind(start, session, settled=not session.keyless and bool(session.origins))
@@ -189,6 +215,8 @@ class MnemosyneProvider(host.Base):
         session = self._view()
         if session is None:
             return config.trouble_block(self._trouble)
+        if not self._is_ready(READY_SECONDS):
+            return config.prompt_block(session.memory.theme, None, unverified=True)
         if session.keyless:
             return config.trouble_block(self._trouble) if self._trouble else config.keyless_block(session.memory.theme)
         try:
@@ -196,6 +224,8 @@ class MnemosyneProvider(host.Base):
         except (StoreBusy, Overdue) as error:
             count("system_prompt_block")
             log.warning("the number of memories is not known: %s", error)
+            if isinstance(error, Overdue):
+                self._doubt()
             counts = None
         except StoreError as error:
             count("system_prompt_block")
@@ -217,10 +247,17 @@ class MnemosyneProvider(host.Base):
         session = self._view()
         if session is None or not isinstance(query, str) or is_trivial(query):
             return ""
+        if not self._is_ready(PREFETCH_READY_SECONDS):
+            count("prefetch-away")
+            log.info("nothing was recalled: %s", session.memory.engine.contact.error())
+            return ""
         own = self._named(session, session_id)
         try:
-            recalled: Recalled = within(PREFETCH_SECONDS, lambda: recall(session, query, own))
+            limit = min(PREFETCH_SECONDS, session.settings.prefetch_budget)
+            recalled: Recalled = within(limit, lambda: recall(session, query, own))
         except MnemosyneError as error:
+            if isinstance(error, Overdue):
+                self._doubt()
             count("prefetch")
             log.warning("nothing was recalled: %s", error)
             return ""
@@ -242,7 +279,7 @@ class MnemosyneProvider(host.Base):
             return tools.argument_error(f"Unknown tool: {tool_name}")
         session = self._view()
         if session is None:
-            return tools.runtime_error(UNAVAILABLE)
+            return tools.runtime_error(f"{self.name} unavailable")
         own = self._named(session, kwargs.get("session_id"))
         try:
             call = tools.parse_call(tool_name, args, session.reader(own))
@@ -250,9 +287,19 @@ class MnemosyneProvider(host.Base):
             return tools.argument_error(str(error))
         if session.keyless and session.bucket:
             return tools.runtime_error(self._trouble or KEYLESS)
-        result = within(TOOL_SECONDS, lambda: session.memory.recall(call.query))
+        engine = session.memory.engine
+        if not engine.ready(TOOL_READY_SECONDS):
+            engine.contact.failed(engine.contact.error())
+        try:
+            result = within(TOOL_SECONDS, lambda: session.memory.recall(call.query))
+        except StoreUnavailable as error:
+            if isinstance(error, Overdue):
+                self._doubt()
+            if not engine.place.is_server:
+                raise
+            return tools.runtime_error(f"{self.name} unavailable: {error}. What is said and written is safe in the local spool")
         self._mark(session, own, tuple(hit.uid for hit in result.hits))
-        return tools.answer(call, result)
+        return tools.answer(call, result, fused=session.settings.hybrid_search)
 
     def _mark(self, session: Session, session_id: str, uids: Sequence[str]) -> None:
         """Note durably that rows stand in the prompt now, unless the client keeps the history and does not get them back."""
@@ -285,6 +332,9 @@ class MnemosyneProvider(host.Base):
     @hook(_nothing)
     def on_session_end(self, messages: Any = None) -> None:
         """Store what the transcript of the session holds beyond what is stored; it may come often and late."""
+        session = self._view()
+        if session is not None:
+            attributing.seen(session)
         self._read_transcript(messages)
 
     @hook(_blank)
@@ -304,13 +354,18 @@ class MnemosyneProvider(host.Base):
 
     @hook(_nothing)
     def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **_kwargs: Any) -> None:
-        """Store what another agent was asked to do and answered, as a turn of the asking session."""
+        """Note who gave work to whom, and store task and result as a turn of the asking session."""
         session = self._view()
-        if session is None or not session.captures or not (task or result):
+        if session is None or not session.writes or not (task or result):
             return
-        metadata = {"kind": "delegation", "child_session_id": session.session_name(_text(child_session_id))}
-        turn = capturing.made_turn(session, "assistant", f"[delegation] task: {task}\nresult: {result}", metadata=metadata)
-        capturing.store_report(session, Ledger(self._session_id), [turn])
+        child = session.session_name(_text(child_session_id))
+        turn = None
+        if session.captures:
+            metadata = {"kind": "delegation", "child_session_id": child}
+            turn = capturing.made_turn(session, "assistant", f"[delegation] task: {task}\nresult: {result}", metadata=metadata)
+        attributing.delegated(session, self._session_id, child, attributing.Work(task, result, turn.uid if turn else ""))
+        if turn is not None:
+            capturing.store_report(replace(session, parent=self._session_id), Ledger(self._session_id), [turn])
 
     def _ledger(self, session_id: str) -> Ledger:
         """Return the ledger of a session; of the sessions before only the last few can still get late reports."""
@@ -372,6 +427,8 @@ class MnemosyneProvider(host.Base):
     def _hand_over(self, session: Session, parent: str, session_id: str) -> None:
         """Mark as standing in the prompt of a branch what stands in the prompt of its parent."""
         try:
+            if not self._is_ready(0.0):
+                raise session.memory.engine.contact.error()  # noqa: TRY301 - the same as when asking fails
             uids = tuple(sorted(within(START_SECONDS, lambda: capturing.in_prompt(session, session.own_marks(parent)))))
         except StoreError as error:
             count("lineage")

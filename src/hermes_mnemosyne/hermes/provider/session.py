@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 from collections.abc import Mapping
@@ -54,7 +55,8 @@ class Session:
     """One binding of a provider: a view of the process's engine, and the decisions that hold until the next `initialize`.
 
     `keyless` says that a contact or its session cannot be named without the subject key, which has not been read yet or is
-    missing: nothing is recalled, and what is captured waits. `origins` are those of this home's files, empty until then.
+    missing: nothing is recalled, and what is captured waits. `origins` are those of this home's files, empty until then. `parent`
+    stands for the session that delegated to this one, where it is not what the host said.
     """
 
     start: Start
@@ -64,6 +66,7 @@ class Session:
     keyless: bool
     origins: Mapping[Target, Origin] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    parent: str = ""
 
     @property
     def bucket(self) -> bool:
@@ -88,7 +91,7 @@ class Session:
     @property
     def parent_session_id(self) -> str:
         """Return the stored name of the session that delegated to this one, empty without one."""
-        return self.session_name(self.start.given.get("parent_session_id", ""))
+        return self.parent or self.session_name(self.start.given.get("parent_session_id", ""))
 
     @property
     def contact(self) -> dict[str, str]:
@@ -102,11 +105,11 @@ class Session:
             return session_id
         known = self.names.get(session_id)
         if known is None:
-            key = StoreKey(self.memory.engine)
-            try:
-                name = within(NAME_SECONDS, lambda: identity.session_reference(session_id, key, self.start.given))
-            except StoreError:
-                name = None
+            name = identity.session_reference(session_id, _NoKey(), self.start.given)
+            if name is None and self.memory.engine.ready(0.0):
+                key = StoreKey(self.memory.engine)
+                with contextlib.suppress(StoreError):
+                    name = within(NAME_SECONDS, lambda: identity.session_reference(session_id, key, self.start.given))
             # Without a key a hash that only this process can make keeps its sessions apart and tells nobody anything.
             known = _process_name(session_id) if name is None else name
             if len(self.names) < MOST_NAMES:
@@ -148,7 +151,7 @@ def begin(start: Start) -> Session:
     for warning in resolved.warnings:
         log.warning("%s", warning)
     settings = resolved.settings
-    file = config.database(settings, home)
+    place = config.database(settings, home)
     who = identity.normalise(
         identity.resolve_identity(start.given),
         allowed_themes=settings.allowed_themes,
@@ -157,8 +160,9 @@ def begin(start: Start) -> Session:
     )
     # Inside a shared theme a contact reads its own rows only, whatever the agent's owner may read.
     readable = () if identity.is_bucket(who.theme) else settings.readable_themes or ()
-    memory = Memory.open(file, theme=who.theme, readable_themes=readable, settings=settings)
-    paths.remember_last_used(file)
+    memory = Memory.at(place, theme=who.theme, readable_themes=readable, settings=settings)
+    if place.file is not None:
+        paths.remember_last_used(place.file)
     unnamed = identity.session_reference(start.session_id, _NoKey(), start.given) is None
     names = {} if unnamed else {start.session_id: start.session_id}
     keyless = unnamed or identity.is_bucket(who.theme)
@@ -180,7 +184,7 @@ def settle(session: Session) -> Session:
         return session
     memory = session.memory
     if subject:
-        memory = Memory.open(memory.path, theme=memory.theme, subject=subject, settings=session.settings)
+        memory = memory.of_contact(subject)
     return replace(session, memory=memory, keyless=False, origins=origins, names={start.session_id: name})
 
 

@@ -157,10 +157,14 @@ def _target(given: str) -> Target | None:
 # -- answers ---------------------------------------------------------------------------------------------------------------------
 
 
-def answer(call: Call, result: RecallResult) -> str:
-    """Return the JSON text of a result; an empty one says what was searched, and that a repeat will not find more."""
+def answer(call: Call, result: RecallResult, *, fused: bool = True) -> str:
+    """Return the JSON text of a result; an empty one says what was searched, and that a repeat will not find more.
+
+    Without `fused` the ranking is that of vectors alone, and no fused score is shown.
+    """
     shape = _entry if call.tool == MEMORY_TOOL else _turn
-    reply: dict[str, Any] = {"results": [shape(hit) for hit in result.hits], "count": len(result.hits)}
+    results = [shape(hit) | ({"rrf_score": round(hit.score, 6)} if fused else {}) for hit in result.hits]
+    reply: dict[str, Any] = {"results": results, "count": len(results)}
     if result.degraded:
         reply["degraded"] = list(result.degraded)
     if not result.hits:
@@ -219,7 +223,6 @@ def _scored(hit: Hit) -> dict[str, Any]:
     return {
         "score": None if hit.similarity is None else round(hit.similarity, 4),
         "content": neutralise(hit.content)[:CONTENT_CHARS],
-        "rrf_score": round(hit.score, 6),
     }
 
 

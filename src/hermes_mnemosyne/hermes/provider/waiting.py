@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from hermes_mnemosyne import identity, mirror
 from hermes_mnemosyne._errors import StoreError, StoreUnavailable
-from hermes_mnemosyne.paths import secure_directory
 from hermes_mnemosyne.spool import DrainReport
-from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, MirrorChange, Operation, Outcome
+from hermes_mnemosyne.store.operations import CaptureTurns, Delegated, MarkInjected, MirrorChange, Operation, Outcome
 from hermes_mnemosyne.values import Origin, Target
 
 if TYPE_CHECKING:
@@ -41,6 +40,8 @@ class StoreKey:
 
     def digest(self, purpose: str, *parts: str) -> str | None:
         """Return a keyed hash (hex) over the parts; None when there is no usable key, or the store cannot say which it is."""
+        if not self._engine.ready(0.0):
+            return None
         try:
             usable = self._engine.bind_key()
         except (StoreError, OSError):
@@ -66,7 +67,6 @@ def keep(engine: Engine, ops: Sequence[Operation], given: Mapping[str, str]) -> 
     contact = json.dumps({name: given[name] for name in _KNOWN_BY if name in given})
     # What stands in a prompt matters now or never.
     kept = [replace(op, subject=contact) for op in ops if not isinstance(op, MarkInjected)]
-    secure_directory(engine.path.parent)
     engine.waiting.append(kept)
     return [Outcome(op_id=op.op_id, status="queued") for op in ops]
 
@@ -112,6 +112,9 @@ def _known(op: Operation, key: StoreKey) -> Operation | None:
         name = identity.session_reference(op.session_id, key, given) or ""
         prompt = name + op.prompt.removeprefix(op.session_id) if op.prompt else ""
         op = replace(op, session_id=name, parent_session_id=parent or "", turns=turns, prompt=prompt)
+    elif isinstance(op, Delegated):
+        parent, child = (identity.session_reference(one, key, given) or "" for one in (op.parent_session_id, op.child_session_id))
+        op = replace(op, parent_session_id=parent, child_session_id=child)
     elif isinstance(op, MirrorChange):
         op = replace(op, session_id=identity.session_reference(op.session_id, key, given) or "")
         if must_wait(op):

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from hermes_mnemosyne._errors import ForeignFile, SchemaMismatch, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from hermes_mnemosyne.forks import guard
-from hermes_mnemosyne.paths import secure_file
+from hermes_mnemosyne.paths import secure_directory, secure_file
 from hermes_mnemosyne.store.sqlite.errors import translated
 from hermes_mnemosyne.store.sqlite.sql import statements
 
@@ -215,6 +215,7 @@ class SpoolFile:
             if not create:
                 return None
             try:
+                secure_directory(self.path.parent)
                 secure_file(self.path)
             except OSError as error:
                 raise _os_error(error, self.path) from error

@@ -10,6 +10,7 @@ from typing import Any
 from hermes_mnemosyne.store.operations import (
     AddEntry,
     CaptureTurns,
+    Delegated,
     EditEntry,
     Forget,
     MarkInjected,
@@ -19,11 +20,12 @@ from hermes_mnemosyne.store.operations import (
     Operation,
     Outcome,
     Retire,
+    SeenAgent,
     Undo,
 )
 from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.records import is_time
-from hermes_mnemosyne.store.writing import entries, forgetting, merging, mirroring, turns
+from hermes_mnemosyne.store.writing import attribution, entries, forgetting, merging, mirroring, turns
 from hermes_mnemosyne.store.writing.database import Connections, Reading
 from hermes_mnemosyne.store.writing.previewing import preview
 from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Rejected, Tools, Transaction
@@ -40,6 +42,8 @@ _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
     CaptureTurns: turns.capture,
     MarkInjected: turns.mark_injected,
     MergeRecord: merging.merge,
+    SeenAgent: attribution.seen,
+    Delegated: attribution.delegated,
 }
 
 

@@ -120,6 +120,18 @@ SELECT op_id, body FROM operation WHERE quarantined_at IS NULL ORDER BY id LIMIT
 -- name: queued_of_theme
 SELECT op_id, body FROM operation WHERE quarantined_at IS NULL AND theme = ? ORDER BY id LIMIT ?;
 
+-- name: batch
+SELECT op_id, body FROM (
+    SELECT id, op_id, body, bytes, sum(bytes) OVER (ORDER BY id) AS total
+    FROM (SELECT id, op_id, body, bytes FROM operation WHERE quarantined_at IS NULL ORDER BY id LIMIT ?1)
+) WHERE total <= max(?2, bytes) ORDER BY id;
+
+-- name: batch_of_theme
+SELECT op_id, body FROM (
+    SELECT id, op_id, body, bytes, sum(bytes) OVER (ORDER BY id) AS total
+    FROM (SELECT id, op_id, body, bytes FROM operation WHERE quarantined_at IS NULL AND theme = ?1 ORDER BY id LIMIT ?2)
+) WHERE total <= max(?3, bytes) ORDER BY id;
+
 -- name: count
 SELECT count(*) FROM operation WHERE quarantined_at IS NULL;
 
@@ -150,6 +162,9 @@ DELETE FROM operation WHERE quarantined_at IS NOT NULL AND op_id = ?;
 
 -- name: remove
 DELETE FROM operation WHERE op_id = ?;
+
+-- name: remove_all
+DELETE FROM operation WHERE op_id IN (SELECT value FROM json_each(?));
 
 -- name: bodies
 SELECT op_id, body FROM operation ORDER BY id;

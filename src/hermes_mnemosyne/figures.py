@@ -1,0 +1,34 @@
+"""The figures of a memory for `stats`: counts within its reach, and the state of every part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hermes_mnemosyne.core import Engine
+from hermes_mnemosyne.store.protocol import Reach
+
+
+def figures_of(engine: Engine, theme: str, reach: Reach) -> dict[str, Any]:
+    """Return the figures of an engine's store within a reach. Raises StoreError; not for a server that is away."""
+    is_ready = engine.ready(engine.settings.busy_timeout)
+    # Which key it expects is only known once it is open.
+    store = engine.store if is_ready else None
+    spool = engine.spool.status()
+    local = {
+        "ok": is_ready and not spool["quarantined"] and not engine.key.problems(),
+        "path": str(engine.place),
+        "theme": theme,
+        "spool": spool,
+        "waiting": engine.waiting.status()["count"],
+        "process": engine.figures(),
+    }
+    if store is None:
+        unverified = {"state": "unverified", "problem": engine.contact.problem or "the database has not answered"}
+        return {**local, "themes": {}, "store": unverified, "embedding": {}}
+    themes = store.themes(reach).items()
+    return {
+        **local,
+        "themes": {name: {"entries": counts.entries, "turns": counts.turns} for name, counts in themes},
+        "store": store.stats(reach),
+        "embedding": engine.embedding_figures(),
+    }
