@@ -293,3 +293,12 @@ FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) WITH ORDINALITY
 -- name: foresee_sessions
 SELECT a.number, n.id FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS a (scope, session_id, number)
 JOIN mnemosyne.sessions AS n ON n.scope = a.scope AND md5(n.session_id) = md5(a.session_id) AND n.session_id = a.session_id
+
+-- name: seen_agent
+INSERT INTO mnemosyne.agents AS a (theme, kind, first_seen, last_seen) VALUES ($1, $2, $3::timestamptz, $3::timestamptz)
+ON CONFLICT (md5(theme)) DO UPDATE SET kind = excluded.kind, first_seen = least(a.first_seen, excluded.first_seen),
+    last_seen = greatest(a.last_seen, excluded.last_seen)
+
+-- name: insert_edge
+INSERT INTO mnemosyne.agent_edges (parent_theme, child_theme, parent_session_id, child_session_id, kind, ts, attrs)
+VALUES ($1, nullif($2, ''), nullif($3, ''), nullif($4, ''), 'delegated', $5::timestamptz, $6::jsonb)
