@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hermes_mnemosyne._errors import StoreUnavailable
 from hermes_mnemosyne.clock import now_text
@@ -16,7 +17,7 @@ from hermes_mnemosyne.store.postgres.old_names import COPIED, JOBS
 from hermes_mnemosyne.store.postgres.old_rows import ENTRIES, OldRow, Reader
 from hermes_mnemosyne.store.postgres.old_tables import Found, OldTable
 from hermes_mnemosyne.store.postgres.sql import statements
-from hermes_mnemosyne.store.postgres.taking import take
+from hermes_mnemosyne.store.postgres.taking import take, take_many
 from hermes_mnemosyne.store.writing.applying import Prepared
 from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Tools, Transaction
 from hermes_mnemosyne.text import content_hash
@@ -91,29 +92,57 @@ def _batch(connections: Connections, tools: Tools, table: OldTable, found: Found
     prepared = Prepared(tools.analyser, ())
     for _, row in ready.values():
         _prepare(prepared, row)
+    try:
+        return _write(connections, replace(tools, analyser=prepared), table, reader, ready, None)
+    except (*REJECTIONS, *tools.dialect.rejections):
+        # Rare: which rows are to blame is found out one by one.
+        return _write(connections, replace(tools, analyser=prepared), table, reader, ready, problems)
+
+
+_Ready = dict[int, tuple[dict[str, Any], OldRow]]
+
+
+def _write(
+    connections: Connections, tools: Tools, table: OldTable, reader: Reader, ready: _Ready, problems: list[str] | None
+) -> Counter[str]:
+    """Copy rows in one transaction; with `problems` one by one, those that cannot be copied noted there."""
     counts: Counter[str] = Counter()
     with connections.writing(_WAIT) as db:
-        tx = Transaction(db, replace(tools, analyser=prepared))
+        tx = Transaction(db, tools)
         db.execute(statements("old_names")["by_our_code"])
+        rows = []
         for number, fields in table.among(db, list(ready)):
             known, row = ready[number]
-            if known != fields:  # changed since it was read
-                row = reader.row(table.name, fields)
-            if row.subject is None:
-                counts["held"] += 1
-                continue
-            mark = tx.save()
-            try:
-                counts[take(tx, row)] += 1
-                tx.release()
-            except (*REJECTIONS, *tx.dialect.rejections) as error:
-                tx.roll_back(mark)
-                counts["failed"] += 1
-                problems.append(f"{table.name} {number}: {error}")
-        db.execute(statements("old_names")["save_cursor"], (f"copied_{table.name}", str(found[-1][0])))
-        tx.finish()
+            rows.append(row if known == fields else reader.row(table.name, fields))  # it may have changed since it was read
+        counts["held"] = sum(row.subject is None for row in rows)
+        rows = [row for row in rows if row.subject is not None]
+        if problems is None:
+            with tools.dialect.batched(db):
+                counts += take_many(tx, rows)
+                _conclude(tx, table, ready)
+        else:
+            for row in rows:
+                counts[_try(tx, row, problems)] += 1
+            _conclude(tx, table, ready)
     tools.scopes.update(tx.scopes)
     return counts
+
+
+def _conclude(tx: Transaction, table: OldTable, ready: _Ready) -> None:
+    tx.db.execute(statements("old_names")["save_cursor"], (f"copied_{table.name}", str(max(ready))))
+    tx.finish()
+
+
+def _try(tx: Transaction, row: OldRow, problems: list[str]) -> str:
+    mark = tx.save()
+    try:
+        status = take(tx, row)
+        tx.release()
+    except (*REJECTIONS, *tx.dialect.rejections) as error:
+        tx.roll_back(mark)
+        problems.append(f"{row.relation} {row.id}: {error}")
+        return "failed"
+    return status
 
 
 def _prepare(prepared: Prepared, row: OldRow) -> None:

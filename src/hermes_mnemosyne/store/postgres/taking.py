@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.store.operations import AddEntry, CaptureTurns, MergeRecord, Operation, Outcome, TurnText
 from hermes_mnemosyne.store.postgres.old_rows import ENTRIES, ORIGIN, OldRow
 from hermes_mnemosyne.store.postgres.sql import statements
+from hermes_mnemosyne.store.records import entry_of, turn_of
 from hermes_mnemosyne.store.writing import entries, merging, turns
+from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, lend
 from hermes_mnemosyne.store.writing.transaction import Transaction
 from hermes_mnemosyne.text import content_hash
 
@@ -23,6 +27,108 @@ def take(tx: Transaction, row: OldRow) -> str:
         return "blank"
     outcome = _entry(tx, row) if row.relation == ENTRIES else _turn(tx, row)
     return _settle(tx, row, outcome)
+
+
+def take_many(tx: Transaction, rows: Sequence[OldRow]) -> Counter[str]:
+    """Take over rows that stand in an old table, with few statements for the plain ones."""
+    done: Counter[str] = Counter()
+    mapped: list[tuple[str, int, str]] = []
+    plain: list[OldRow] = []
+    scopes = {tx.scope(row.theme, row.subject or "") for row in rows}
+    forgetful = {scope for scope in scopes if tx.has_gone(scope, "forgotten")}
+    for row in rows:
+        if not row.content.strip():
+            mapped.append((row.relation, row.id, ""))
+            done["blank"] += 1
+        elif tx.scope(row.theme, row.subject or "") in forgetful:
+            done[take(tx, row)] += 1
+        else:
+            plain.append(row)
+    mapped += _insert_entries(tx, [row for row in plain if row.relation == ENTRIES], done)
+    mapped += _insert_turns(tx, [row for row in plain if row.relation != ENTRIES], done)
+    if mapped:
+        tx.db.execute(statements("old_names")["map_rows"], _columns(mapped))
+    return done
+
+
+def _insert_entries(tx: Transaction, rows: Sequence[OldRow], done: Counter[str]) -> list[tuple[str, int, str]]:
+    """Insert entries and return what to map; one whose text is here already is joined to that."""
+    if not rows:
+        return []
+    keys = [(tx.scope(row.theme, row.subject or ""), row.part, bytes.fromhex(content_hash(row.content))) for row in rows]
+    known = {
+        (scope, target, bytes(digest))
+        for scope, target, digest in tx.db.execute(statements("old_names")["known_texts"], _columns(keys))
+    }
+    mapped = []
+    for row, key in zip(rows, keys, strict=True):
+        if key in known:
+            done[take(tx, row)] += 1
+            continue
+        known.add(key)
+        entry = entry_of(
+            {**_common(row), "target": row.part, "origins": [[ORIGIN.kind, ORIGIN.place]], "updated_at": row.updated_at},
+            at=row.created_at,
+        )
+        entries.insert(tx, entry)
+        tx.tally.clock = max(tx.tally.clock, row.clock)
+        mapped.append((row.relation, row.id, entry.uid))
+        done["added"] += 1
+    return mapped
+
+
+def _insert_turns(tx: Transaction, rows: Sequence[OldRow], done: Counter[str]) -> list[tuple[str, int, str]]:
+    """Insert turns and return what to map; those of a session in which this store has captured turns itself are merged one by one."""
+    if not rows:
+        return []
+    sessions: dict[int, list[OldRow]] = {}
+    for row in rows:
+        sessions.setdefault(tx.session(tx.scope(row.theme, row.subject or ""), row.session_id), []).append(row)
+    last = {
+        number: (place, position)
+        for number, place, position in tx.db.execute(statements("old_names")["last_turns"], (list(sessions),))
+    }
+    wanted = [
+        (tx.scope(row.theme, row.subject or ""), number, row.part, bytes.fromhex(content_hash(row.content)))
+        for number, group in sessions.items()
+        for row in group
+    ]
+    found = tx.db.execute(statements("old_names")["known_turns"], _columns(wanted))
+    count = {(session, role, bytes(digest)): known for session, role, digest, known in found}
+    mapped = []
+    for number, group in sessions.items():
+        place, position = last.get(number, (None, -1))
+        if position >= 0:
+            for row in group:
+                done[take(tx, row)] += 1
+            continue
+        mapped += _insert_session(tx, number, group, place, count)
+        done["added"] += len(group)
+    return mapped
+
+
+def _insert_session(
+    tx: Transaction, session: int, rows: Sequence[OldRow], last: int | None, count: dict[tuple[int, str, bytes], int]
+) -> list[tuple[str, int, str]]:
+    """Insert turns of one session behind those that were copied before, of each text as many as `count` tells."""
+    digests = [bytes.fromhex(content_hash(row.content)) for row in rows]
+    bodies = [tx.analyser.turn_tokens(row.content, "", None) for row in rows]
+    before = tx.lengthen_context(last, lend(bodies[0]), later=True) if last is not None else ""
+    mapped = []
+    for index, (row, digest, body) in enumerate(zip(rows, digests, bodies, strict=True)):
+        known = count[session, row.part, digest] = count.get((session, row.part, digest), 0) + 1
+        beside = [before, *(lend(other) for other in bodies[index + 1 : index + 2])]
+        context = "" if body.count(" ") >= OWN_CONTEXT_TOKENS else " ".join(filter(None, beside))
+        turn = turn_of(record_of(row, uuid7(), position=row.id - _BEFORE, occurrence=known), at=row.created_at)
+        tx.insert_turn(turn, session, (digest, body, context))
+        tx.tally.clock = max(tx.tally.clock, row.clock)
+        before = lend(body)
+        mapped.append((row.relation, row.id, turn.uid))
+    return mapped
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def capture(tx: Transaction, row: OldRow) -> str:

@@ -105,3 +105,25 @@ SELECT coalesce(sum(memory_rows + user_rows + turn_rows), 0)::bigint FROM mnemos
 -- name: vector_of
 SELECT coalesce(v.embedding, v.half::vector)::text FROM mnemosyne.vectors AS v JOIN mnemosyne.vector_models AS m ON m.id = v.model
 WHERE v.scope = $1::bigint >> 38 AND v.row = $1 AND m.active AND m.dimension = $2
+
+-- name: map_rows
+INSERT INTO mnemosyne.legacy_rows SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[])
+ON CONFLICT (relation, legacy_id) DO UPDATE SET uid = excluded.uid
+
+-- name: known_texts
+SELECT e.scope, e.target, e.content_hash
+FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS w (scope, target, digest)
+JOIN mnemosyne.entries AS e ON e.scope = w.scope AND e.target = w.target AND e.content_hash = w.digest
+
+-- name: last_turns
+SELECT w.session, t.id, t.position
+FROM unnest($1::bigint[]) AS w (session)
+CROSS JOIN LATERAL (
+    SELECT t.id, t.position FROM mnemosyne.turns AS t WHERE t.session = w.session ORDER BY t.position DESC, t.uid DESC LIMIT 1
+) AS t
+
+-- name: known_turns
+SELECT t.session, t.role, t.content_hash, count(DISTINCT t.id)
+FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bytea[]) AS w (scope, session, role, digest)
+JOIN mnemosyne.turns AS t ON t.scope = w.scope AND t.session = w.session AND t.role = w.role AND t.content_hash = w.digest
+GROUP BY t.session, t.role, t.content_hash
