@@ -77,6 +77,8 @@ class _Pool:
         self.failures = 0
         self.error: MnemosyneError | None = None
         self._options = options
+        self._counting = threading.Lock()
+        self._lent = 0
         self._rest_until = 0.0
         self._rest = _FIRST_REST
         self._random = random.Random()  # noqa: S311 - jitter, no secret
@@ -158,11 +160,14 @@ class _Pool:
                 if self.failures != failures and self.error is not None:
                     raise type(self.error)(str(self.error)) from timeout
                 if left <= _SLICE:
-                    if self.pool.get_stats().get("pool_size", 0) > 0:
+                    if self._lent >= self.pool.max_size:
                         raise StoreBusy(f"{self.name}: all connections are busy; try again, or raise pool_max") from timeout
-                    raise StoreUnavailable(f"{self.name}: no connection could be made in time") from timeout
+                    self.failed(StoreUnavailable(f"{self.name}: the server does not answer"))
+                    raise StoreUnavailable(f"{self.name}: the server does not answer") from timeout
                 continue
             if time.monotonic() - made.used_at < _FRESH or self._answers(made):
+                with self._counting:
+                    self._lent += 1
                 return made
             self.pool.putconn(made)
 
@@ -178,6 +183,8 @@ class _Pool:
 
     def give_back(self, made: Any) -> None:
         """Take a connection back."""
+        with self._counting:
+            self._lent -= 1
         made.used_at = time.monotonic()
         self.pool.putconn(made)
 

@@ -22,7 +22,12 @@ from hermes_mnemosyne._errors import (
 )
 
 # What an operation with wrong values raises; the transaction goes on without that operation.
-REJECTIONS: tuple[type[Exception], ...] = (errors.IntegrityError, errors.DataError, errors.ProgramLimitExceeded)
+REJECTIONS: tuple[type[Exception], ...] = (
+    errors.IntegrityError,
+    errors.DataError,
+    errors.ProgramLimitExceeded,
+    errors.DatatypeMismatch,
+)
 
 _LONGEST = 300
 _SECRET = re.compile(

@@ -1,0 +1,297 @@
+"""The Postgres store: the Store protocol over the modules beside this one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import psycopg
+
+from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
+from hermes_mnemosyne.store.exporting import Source, records
+from hermes_mnemosyne.store.operations import Operation, Outcome
+from hermes_mnemosyne.store.postgres import indexing, ledger, reading, schema, search, upkeep
+from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
+from hermes_mnemosyne.store.postgres.database import Database
+from hermes_mnemosyne.store.postgres.errors import REJECTIONS
+from hermes_mnemosyne.store.postgres.foreseeing import foresee
+from hermes_mnemosyne.store.postgres.indexing import Index
+from hermes_mnemosyne.store.postgres.sql import statements
+from hermes_mnemosyne.store.postgres.vector_store import PostgresVectors
+from hermes_mnemosyne.store.protocol import (
+    EVERYTHING,
+    Analyser,
+    Candidate,
+    ContentKey,
+    Counts,
+    Filter,
+    LexicalQuery,
+    Neighbours,
+    Preview,
+    Reach,
+)
+from hermes_mnemosyne.store.writing.applying import apply
+from hermes_mnemosyne.store.writing.database import Reading
+from hermes_mnemosyne.store.writing.previewing import preview
+from hermes_mnemosyne.store.writing.reindexing import Reindexer
+from hermes_mnemosyne.store.writing.rows import TURN, shelf_of
+from hermes_mnemosyne.store.writing.transaction import Dialect, Tools
+from hermes_mnemosyne.values import Change, Entry, Turn
+
+_KEPT = timedelta(days=30)
+
+
+class PostgresStore(PostgresVectors):
+    """One Postgres database of memories. Safe from any thread, after a fork, and beside other processes and hosts."""
+
+    def __init__(
+        self, dsn: str, analyser: Analyser, key: ContentKey, options: PostgresOptions | None = None, *, wait: float = 5.0
+    ) -> None:
+        """Connect to the database of a libpq connection string or URI and look at its schema, which is never changed here.
+
+        Raises SchemaNotApplied, SchemaMismatch, StoreUnavailable when the server cannot be reached, StoreBusy.
+        """
+        options = options or PostgresOptions()
+        connections = Connections(dsn, options)
+        super().__init__(connections, options.busy_timeout)
+        self._counts = search.TermCounts()
+        try:
+            with connections.reading(wait=wait) as db:
+                ledger.verify(db)
+                metas = dict(db.execute(statements("read")["metas"], (["replica", "analyser"],)).fetchall())
+        except BaseException:
+            connections.close()
+            raise
+        self._replica: str = metas["replica"]
+        self._old_index = metas["analyser"] != str(analyser.version)
+        dialect = Dialect(
+            statements("write"), Index, schema.newest(), REJECTIONS, list, Database.batched, foresee, indexing.words
+        )
+        self._tools = Tools(dialect, analyser, key, HybridClock(self._replica))
+        self._reindexer = Reindexer(connections, self._tools, statements("upkeep"))
+
+    @property
+    def replica(self) -> str:
+        """The random id of this store."""
+        return self._replica
+
+    # -- writing -----------------------------------------------------------------------------------------------------------------
+
+    def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
+        """Apply operations in order in one transaction; see `Store.apply`."""
+        return apply(self._connections, ops, self._tools, wait=wait)
+
+    def preview(self, op: Operation) -> Preview:
+        """Tell what a waiting operation would do, without doing it."""
+        with self._connections.reading() as db:
+            return preview(Reading(db, statements("write"), self._tools.key), op)
+
+    def last_clock(self) -> str:
+        """Return the greatest edit clock that the store holds."""
+        with self._connections.reading() as db:
+            clock: str = db.execute(statements("read")["sequence"]).fetchone()[1]
+        return clock
+
+    # -- reading -----------------------------------------------------------------------------------------------------------------
+
+    def read(self, uid: str, reach: Reach) -> Entry | Turn | None:
+        """Return the live row of this uid or alias within reach."""
+        with self._connections.reading() as db:
+            value = reading.read(db, uid)
+        return value if value is not None and reach.covers(value.theme, value.subject) else None
+
+    def state(self, uid: str, reach: Reach) -> str:
+        """Return `live`, `retired`, `forgotten` or `unknown`."""
+        if self.read(uid, reach) is not None:
+            return "live"
+        with self._connections.reading() as db:
+            alias = db.execute(statements("read")["alias"], (uid,)).fetchone()
+            row = db.execute(statements("read")["grave"], (alias[0] if alias else uid,)).fetchone()
+        return row[2] if row and reach.covers(row[0], row[1]) else "unknown"
+
+    def load(self, ids: Sequence[int]) -> dict[int, Entry | Turn]:
+        """Return live rows by row number."""
+        with self._connections.reading() as db:
+            return reading.load(db, ids)
+
+    def select(self, where: Filter, *, limit: int | None = 50, offset: int = 0, newest_first: bool = True) -> list[Entry | Turn]:
+        """Return live rows ordered by write time, then uid."""
+        with self._connections.reading() as db:
+            return reading.select(db, where, limit=limit, offset=offset, newest_first=newest_first)
+
+    def history(self, uid: str, reach: Reach) -> list[Change]:
+        """Return the changes of a row, oldest first."""
+        with self._connections.reading() as db:
+            return reading.history(db, uid, reach)
+
+    def counts(self, reach: Reach) -> Counts:
+        """Return the number of live rows within reach."""
+        return _total([counts for _, counts in self._by_scope(reach)])
+
+    def themes(self, reach: Reach) -> dict[str, Counts]:
+        """Return the counts of every theme within reach."""
+        found: dict[str, list[Counts]] = {}
+        for theme, counts in self._by_scope(reach):
+            if counts.entries or counts.turns:
+                found.setdefault(theme, []).append(counts)
+        return {theme: _total(parts) for theme, parts in sorted(found.items())}
+
+    def _by_scope(self, reach: Reach) -> list[tuple[str, Counts]]:
+        with self._connections.reading() as db:
+            rows = search.scopes_of(db, reach).rows
+        return [
+            (theme, Counts(entries=memory + user, turns=turns, by_target={"memory": memory, "user": user}))
+            for _, theme, _, memory, user, turns in rows
+        ]
+
+    def injected(self, theme: str, subject: str, session_id: str) -> frozenset[str]:
+        """Return the uids marked as standing in the prompt of a session."""
+        with self._connections.reading() as db:
+            return frozenset(row[0] for row in db.execute(statements("read")["injected"], (theme, subject, session_id)))
+
+    def file_stamp(self, theme: str, place: str) -> str:
+        """Return the stamp kept for a mirrored file."""
+        with self._connections.reading() as db:
+            row = db.execute(statements("read")["stamp"], (theme, place)).fetchone()
+        return row[0] if row else ""
+
+    # -- searching ---------------------------------------------------------------------------------------------------------------
+
+    def size(self, where: Filter) -> int:
+        """Return the number of rows within the reach, kinds and target of a filter."""
+        with self._connections.reading() as db:
+            return search.scopes_of(db, where.reach).size(where)
+
+    def session_turns(self, where: Filter) -> int:
+        """Return the number of turns within reach of the filter's session."""
+        with self._connections.reading() as db:
+            return search.session_turns(db, where)
+
+    def unindexed(self, reach: Reach) -> list[Entry | Turn]:  # noqa: ARG002 - tokens are committed with their rows
+        """Return nothing: no row is without its tokens."""
+        return []
+
+    def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
+        """Return in how many rows each term stands, counted up to `ceiling`."""
+        with self._connections.reading() as db:
+            return self._counts.get(db, terms, where, ceiling)
+
+    def lexical(self, query: LexicalQuery, where: Filter) -> list[Candidate]:
+        """Return the best matching rows, best first."""
+        with self._connections.reading() as db:
+            return search.lexical(db, query, where)
+
+    def terms_in(self, ids: Sequence[int], terms: Sequence[str]) -> dict[int, frozenset[str]]:
+        """Return which of the terms stand in the text of each row."""
+        with self._connections.reading() as db:
+            return search.terms_in(db, ids, terms)
+
+    def is_turn(self, number: int) -> bool:
+        """Tell whether a row number is that of a turn."""
+        return shelf_of(number) == TURN
+
+    def speakers(self, reach: Reach) -> frozenset[str]:
+        """Return the known speakers within reach."""
+        with self._connections.reading() as db:
+            return search.speakers(db, reach)
+
+    def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
+        """Return the neighbours of turns within their sessions."""
+        if not any(map(self.is_turn, ids)):
+            return {}
+        with self._connections.reading() as db:
+            return search.neighbours(db, ids)
+
+    # -- moving ------------------------------------------------------------------------------------------------------------------
+
+    def export(self, reach: Reach) -> Iterator[dict[str, Any]]:
+        """Yield every authored record within reach, all of one moment."""
+        sql = statements("read")
+
+        def stream(name: str, values: Sequence[Any] = ()) -> Iterable[Any]:
+            if values:
+                return db.execute(sql[name], values).fetchall()
+            return db.stream(sql[name])
+
+        with self._connections.moment(limit=upkeep.LONG) as db:
+            within = {(row[1], row[2]) for row in search.Scopes(db, reach).rows}
+            yield from records(Source(stream, partial(reading.load, db)), within)
+
+    # -- upkeep ------------------------------------------------------------------------------------------------------------------
+
+    def upkeep(self, *, seconds: float, hurry: bool = True) -> bool:
+        """Do due work as far as time allows; True when nothing is left."""
+        until = time.monotonic() + seconds
+        done = upkeep.erase(self._connections) if hurry else True
+        done = self._reindexer.contexts(until=until) and done
+        if self._old_index:
+            _, finished = self._reindexer.rows(only_old=True, until=until)
+            self._old_index = not finished
+            done = done and finished
+        return self.remove_old_vectors(until=until) and done
+
+    def prune(self) -> None:
+        """Drop book-keeping that has served: ids of spooled operations and prompt marks after thirty days."""
+        before = utc_text(parse_utc(now_text()) - _KEPT)
+        with self._connections.writing(self._wait) as db:
+            db.execute(statements("upkeep")["prune_ops"], (before,))
+            db.execute(statements("upkeep")["prune_injected"], (before,))
+
+    def reindex(self) -> int:
+        """Rebuild the full-text index and the counters from the rows and return how many rows there are."""
+        with self._connections.writing(self._wait, limit=upkeep.LONG) as db:
+            upkeep.repair(db)
+        done, _ = self._reindexer.rows(only_old=False)
+        return done
+
+    @property
+    def is_behind(self) -> bool:
+        """False: tokens are committed with their rows."""
+        return False
+
+    def due(self) -> bool:
+        """Tell whether there is work for `upkeep`."""
+        with self._connections.reading() as db:
+            if self._old_index or db.execute(statements("upkeep")["stale"], (1,)).fetchone():
+                return True
+            if upkeep.pending(db) and upkeep.may_vacuum(db):
+                return True
+        return self.has_old_vectors()
+
+    def check(self) -> list[str]:
+        """Return what an integrity check finds wrong."""
+        return upkeep.check(self._connections)
+
+    def meta(self, key: str) -> str | None:
+        """Return a value that all processes on this store share."""
+        with self._connections.reading() as db:
+            row = db.execute(statements("read")["meta"], (key,)).fetchone()
+        return row[0] if row else None
+
+    def set_meta_once(self, key: str, value: str) -> None:
+        """Record a shared value unless there is one already."""
+        with self._connections.writing(self._wait) as db:
+            db.execute(statements("upkeep")["save_meta_once"], (key, value))
+
+    def stats(self, reach: Reach = EVERYTHING) -> dict[str, Any]:
+        """Return figures for `stats` and `doctor`; those of rows are of what lies within reach."""
+        with self._connections.reading() as db:
+            found = reading.figures(db, reach)
+        pool = self._connections.figures()
+        return {**found, "replica": self._replica, "connections": pool["size"], "pool": pool, "psycopg": psycopg.__version__}
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._connections.close()
+
+    def abandon(self) -> None:
+        """Begin anew in a forked child."""
+        self._connections.abandon()
+
+
+def _total(parts: list[Counts]) -> Counts:
+    targets = {name: sum(part.by_target[name] for part in parts) for name in ("memory", "user")}
+    return Counts(entries=sum(targets.values()), turns=sum(part.turns for part in parts), by_target=targets)
