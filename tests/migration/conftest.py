@@ -45,12 +45,12 @@ class OldPackage:
         """Let it do something, and return what it answers."""
         lines = "".join(f"{json.dumps(step)}\n" for step in steps)
         said = self._run([self.environment.python, DRIVER, self.database.dsn], lines)
-        return [json.loads(line) for line in said.splitlines() if line[:1] in '[{"ntf-0123456789']
+        return [json.loads(line.removeprefix("answer: ")) for line in said.splitlines() if line.startswith("answer: ")]
 
     def _run(self, command: list[str | Path], lines: str = "") -> str:
         done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
-        return done.stderr
+        return done.stdout
 
 
 def environment(name: str) -> Environment:

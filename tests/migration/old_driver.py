@@ -50,4 +50,4 @@ def session(dsn: str, step: dict[str, Any]) -> None:
 if __name__ == "__main__":
     for line in sys.stdin:
         answer = do(sys.argv[1], json.loads(line))
-        print(json.dumps(answer), file=sys.stderr)
+        print(f"answer: {json.dumps(answer, default=str)}")  # noqa: T201 - the answer

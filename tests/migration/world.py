@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from hermes_mnemosyne.clock import HybridClock, now_text
+from hermes_mnemosyne.clock import HybridClock, now_text, uuid7
 from hermes_mnemosyne.keys import SubjectKey
 from hermes_mnemosyne.recall.analyse import TextAnalyser
-from hermes_mnemosyne.store.operations import EditEntry, Forget, Operation, Outcome, Retire, Undo
+from hermes_mnemosyne.store.operations import (
+    AddEntry,
+    CaptureTurns,
+    EditEntry,
+    Forget,
+    Operation,
+    Outcome,
+    Retire,
+    TurnText,
+    Undo,
+)
 from hermes_mnemosyne.store.postgres import adopting, finishing, forwarded, migrate
 from hermes_mnemosyne.store.postgres.adopting import Adoption
 from hermes_mnemosyne.store.postgres.store import PostgresStore
@@ -43,10 +53,10 @@ class World:
 
     @property
     def parts(self) -> tuple[Any, Any]:
-        return self.store._connections, self.store._tools
+        return self.store._connections, self.store._tools  # noqa: SLF001 - as the maintenance commands do
 
-    def adopt(self) -> Adoption:
-        return adopting.adopt(*self.parts)
+    def adopt(self, **options: Any) -> Adoption:
+        return adopting.adopt(*self.parts, **options)
 
     def drain(self) -> int:
         count = 0
@@ -91,6 +101,15 @@ class World:
 
     def undo(self, row: Entry | Turn) -> Outcome:
         return self.apply(Undo, row)
+
+    def add(self, theme: str, text: str) -> Outcome:
+        head = {"op_id": "", "clock": self.clock.tick(), "at": now_text(), "theme": theme, "uid": uuid7()}
+        return self.store.apply([AddEntry(**head, content=text)])[0]
+
+    def capture(self, theme: str, session: str, texts: list[str]) -> Outcome:
+        head = {"op_id": "", "clock": self.clock.tick(), "at": now_text(), "theme": theme}
+        turns = tuple(TurnText(uid=uuid7(), role="user", content=text) for text in texts)
+        return self.store.apply([CaptureTurns(**head, session_id=session, turns=turns)])[0]
 
     def sql(self, statement: str, *values: Any, runtime: bool = False) -> list[tuple[Any, ...]]:
         return sql(self.database.dsn if runtime else self.database.admin_dsn, statement, *values)
