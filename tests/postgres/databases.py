@@ -21,8 +21,16 @@ if TYPE_CHECKING:
 STORE = ROOT / "src" / "hermes_mnemosyne" / "store" / "postgres"
 TESTED = "mnemosyne_test_"
 TEMPLATE = "mnemosyne_template_"
-# From this size on a table is emptied by TRUNCATE, which takes longer than DELETE but leaves no dead rows to be passed over.
-_LARGE = 262_144
+# TRUNCATE takes longer than DELETE but leaves no dead rows to be passed over: now and then, for the tables that have grown.
+_RESETS = 25
+_SHRINK = """
+DO $$ DECLARE leaf regclass; BEGIN
+    FOR leaf IN SELECT c.oid FROM pg_class AS c WHERE relnamespace = 'mnemosyne'::regnamespace AND relkind = 'r'
+        AND pg_table_size(c.oid) + pg_indexes_size(c.oid) > 262144
+        AND NOT EXISTS (SELECT FROM pg_constraint WHERE confrelid = c.oid AND contype = 'f')
+    LOOP EXECUTE format('TRUNCATE %s', leaf); END LOOP;
+END $$
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,35 +217,41 @@ class Pool:
 
 
 class _Pooled:
-    """A database with a connection that empties it."""
+    """A database with a connection that empties it, and a pool that stays open for the stores to come: to connect takes longest."""
 
     def __init__(self, database: PgDatabase) -> None:
+        from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
+
         self.database = database
+        self._warm = Connections(database.dsn, PostgresOptions())
         self._db = _connect(database.admin_dsn)
         self._db.execute("SET lock_timeout = '3s'")
         self._objects = self._shape()
         self._reset = self._script()
+        self._resets = 0
 
     def reset(self) -> bool:
         """Bring the database back to how it was made; False when a test has changed more than rows."""
         import psycopg
 
+        self._resets += 1
         try:
             if self._shape() != self._objects:
                 return False
+            if self._resets % _RESETS == 0:
+                self._db.execute(_SHRINK)
             self._db.execute(self._reset)
         except psycopg.Error:
             return False
         return True
 
     def close(self) -> None:
+        self._warm.close()
         self._db.close()
 
     def _shape(self) -> tuple[Any, ...] | None:
-        return self._db.execute(
-            "SELECT (SELECT row(count(*), max(oid::bigint)) FROM pg_class), (SELECT row(count(*), max(oid::bigint)) FROM pg_trigger), "
-            "(SELECT row(count(*), max(oid::bigint)) FROM pg_proc), (SELECT count(*) FROM pg_attribute)"
-        ).fetchone()
+        query = "SELECT count(*), max(oid::bigint), (SELECT count(*) FROM pg_trigger) FROM pg_class"
+        return self._db.execute(query).fetchone()
 
     def _script(self) -> str:
         """Return one script that empties every table and puts the first rows back."""
@@ -257,13 +271,7 @@ class _Pooled:
 
 
 def _emptying(tables: Iterable[str]) -> list[str]:
-    large = (
-        "DO $$ DECLARE leaf regclass; BEGIN FOR leaf IN SELECT c.oid FROM pg_class AS c WHERE relnamespace = 'mnemosyne'::regnamespace "
-        f"AND relkind = 'r' AND pg_table_size(c.oid) + pg_indexes_size(c.oid) > {_LARGE} AND NOT EXISTS "
-        "(SELECT FROM pg_constraint WHERE confrelid = c.oid AND contype = 'f') LOOP EXECUTE format('TRUNCATE %s', leaf); "
-        "END LOOP; END $$"
-    )
-    return [large, *(f"DELETE FROM {name}" for name in tables)]
+    return [f"DELETE FROM {name}" for name in tables]
 
 
 def _restarting(sequences: Iterable[str]) -> list[str]:
