@@ -103,9 +103,14 @@ def test_a_write_is_committed_or_leaves_no_trace(connect: Connect, postgres: PgD
     connections = connect(postgres.dsn)
     with connections.writing(1.0) as db:
         db.execute("INSERT INTO mnemosyne.meta VALUES ('kept', '1')")
-    with pytest.raises(ZeroDivisionError), connections.writing(1.0) as db:
-        db.execute("INSERT INTO mnemosyne.meta VALUES ('dropped', '1')")
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with connections.writing(1.0) as db:
+            db.execute("INSERT INTO mnemosyne.meta VALUES ('dropped', '1')")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     with connections.reading() as db:
         assert db.execute("SELECT key FROM mnemosyne.meta WHERE key IN ('kept', 'dropped')").fetchall() == [("kept",)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
@@ -66,12 +66,12 @@ class _Stored(Tokens):
 class Index:
     """The full-text rows as they will be at the end of the transaction."""
 
-    def __init__(self, db: Database) -> None:
-        """Begin with what is stored."""
+    def __init__(self, db: Database, changed: Mapping[int, Tokens | None] | None = None, fresh: Iterable[int] = ()) -> None:
+        """Begin with what is stored, or with what has been `changed`, and is `fresh`, already."""
         self._db = db
         self._sql = statements("write")
-        self._changed: dict[int, Tokens | None] = {}
-        self._fresh: set[int] = set()
+        self._changed: dict[int, Tokens | None] = dict(changed or {})
+        self._fresh: set[int] = set(fresh)
 
     def get(self, row: int) -> Tokens | None:
         """Return the full-text row; of a stored one what it lends, padded where it is long, and no context."""
@@ -104,10 +104,7 @@ class Index:
 
     def copy(self) -> Self:
         """Return an independent copy, for a savepoint."""
-        other = type(self)(self._db)
-        other._changed = dict(self._changed)
-        other._fresh = set(self._fresh)
-        return other
+        return type(self)(self._db, self._changed, self._fresh)
 
     def write(self) -> None:
         """Write what has changed."""

@@ -6,17 +6,18 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 _HERE = Path(__file__).parent / "queries"
 
 
-class Statement(str):
+class Statement(str):  # noqa: SLOT000 - text cannot have slots that are not empty
     """A statement with `$n` placeholders; `names` are its parameters in order where the file spells them `:name`."""
 
     names: tuple[str, ...]
 
-    def __new__(cls, text: str) -> Statement:
-        """Number the named parameters."""
+    def __new__(cls, text: str) -> Self:
+        """Return the text with its named parameters numbered."""
         names: list[str] = []
 
         def number(found: re.Match[str]) -> str:
