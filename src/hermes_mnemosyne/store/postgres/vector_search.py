@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from psycopg import sql
+
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.search import Scopes, excluded_ids, params, scopes_of
 from hermes_mnemosyne.store.postgres.sql import Statement, statements
@@ -49,9 +51,7 @@ class _Part:
         return _START + _LOOK * fetched * self.indexed / max(self.rows, 1)
 
 
-def nearest(
-    db: Database, catalogue: Catalogue, key: str, vector: Sequence[float], where: Filter, limit: int
-) -> list[Candidate]:
+def nearest(db: Database, catalogue: Catalogue, key: str, vector: Sequence[float], where: Filter, limit: int) -> list[Candidate]:
     """Return the rows nearest to a vector, best first, ties by row number."""
     number = stored(vector)
     model = model_of(db, key, len(vector))
@@ -103,9 +103,7 @@ def _cheapest(db: Database, scopes: Scopes, where: Filter, known: tuple[int, Ind
 
 @lru_cache(maxsize=256)
 def _by_index(model: int, dimension: int, scope: int | None) -> Statement:
-    from psycopg import sql
-
-    parts = {"model": sql.Literal(model), "dimension": sql.Literal(dimension), "in_scope": in_scope(scope, ("v", "scope"))}
+    parts = {"model": sql.Literal(model), "in_scope": in_scope(scope, ("v", "scope"))}
     return filled(statements("vectors")["nearest_by_index"], dimension, **parts)
 
 
@@ -159,11 +157,11 @@ class _Search:
         most = max(_LEAST_SCAN, part.rows // _LOOK)
         scopes = part.scopes if part.own is None else None
         statement = _by_index(self.model, self.dimension, part.own)
-        sql = statements("vectors")
+        settings = statements("vectors")
         with self.db.batched(), self.db.raw.transaction():
-            self.db.execute(sql["begin_with_index"], (str(ef),))
+            self.db.execute(settings["begin_with_index"], (str(ef),))
             if self.iterates:
-                self.db.execute(sql["go_on_with_index"], (str(most),))
+                self.db.execute(settings["go_on_with_index"], (str(most),))
             return self._run(statement, {"scopes": scopes, "limit": self.fetched})
 
     def _run(self, statement: Statement, values: dict[str, Any]) -> list[Any]:

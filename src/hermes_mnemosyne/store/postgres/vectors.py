@@ -16,6 +16,7 @@ from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.sql import Statement, statements
 from hermes_mnemosyne.store.protocol import PendingText, VectorCounts, VectorFailure, VectorModel
 from hermes_mnemosyne.store.spoken import spoken
+from hermes_mnemosyne.text import storable
 
 LONGEST_EXACT = 2_000
 """Up to so many dimensions vectors are kept as they are, above with half of the digits."""
@@ -60,7 +61,8 @@ def filled(statement: Statement, dimension: int, **parts: sql.Composable) -> Sta
     """Return a statement with the column and type of a model's vectors, and other parts, in their places."""
     column = column_of(dimension)
     kind = "vector" if column == "embedding" else "halfvec"
-    composed = sql.SQL(statement).format(column=sql.Identifier(column), type=sql.Identifier(kind), **parts)
+    parts = {**parts, "column": sql.Identifier(column), "type": sql.Identifier(kind), "dimension": sql.Literal(dimension)}
+    composed = sql.SQL(statement).format(**parts)
     made = Statement(composed.as_string(None))
     made.names = statement.names
     return made
@@ -118,9 +120,7 @@ def activate(db: Database, key: str) -> None:
     db.execute(statements("vectors")["activate"], (known[0],))
 
 
-def attach(
-    db: Database, key: str, vectors: Mapping[int, Number], cut: frozenset[int], texts: Mapping[int, str] | None
-) -> int:
+def attach(db: Database, key: str, vectors: Mapping[int, Number], cut: frozenset[int], texts: Mapping[int, str] | None) -> int:
     """Store vectors of rows that still live and, where `texts` are given, still have these; return how many."""
     dimension = next(iter(vectors.values())).dimensions()
     number = model_of(db, key, dimension)
@@ -167,7 +167,7 @@ def note_failures(db: Database, key: str, failures: Iterable[VectorFailure]) -> 
     if known is None:
         raise NotFound(f"there is no model {key!r} in this store")
     last = {failure.id: failure for failure in failures}
-    reasons = [failure.reason.replace("\0", "") for failure in last.values()]
+    reasons = [storable(failure.reason)[0] for failure in last.values()]
     db.execute(
         statements("vectors")["note_failures"],
         (known[0], list(last), reasons, [failure.retry_at for failure in last.values()]),
