@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from hermes_mnemosyne._errors import StoreUnavailable
-from hermes_mnemosyne.store.protocol import EVERYTHING
+from hermes_mnemosyne.store.protocol import EVERYTHING, VectorModel
 from hermes_mnemosyne.values import Entry, Turn
 from tests.migration.conftest import OldPackage
 from tests.migration.world import World, sql
@@ -339,3 +341,77 @@ def test_a_refused_change_is_kept_with_its_problem_and_the_rest_goes_on(old: Old
     assert "after the bad one" in ours.texts()
     ((problem,),) = ours.sql("SELECT problem FROM mnemosyne.forwarded")
     assert "target" in problem
+
+
+def test_an_agent_with_the_key_takes_over_what_an_administrator_without_it_left(old: OldPackage, world: Open) -> None:
+    old.does(*FILLING)
+    keyless = world(old.database, keyed=False)
+    keyless.adopt()
+    assert not keyless.is_due()
+    agent = world(old.database, runtime=True)
+    assert agent.is_due()
+    assert agent.adopt().complete
+    assert not agent.is_due()
+    assert "Ann likes tulips" in agent.texts()
+
+
+def test_changes_to_rows_of_contacts_wait_for_a_host_with_the_key_and_hold_nobody_else_up(old: OldPackage, world: Open) -> None:
+    old.does(*FILLING)
+    world(old.database).adopt()
+    keyless = world(old.database, keyed=False)
+    bob = add("Bob likes roses", "whatsapp-dm", metadata={"raw_identity": "agent:main:whatsapp:dm:+4987654321"})
+    old.does(bob, {"do": "remove", "agent_identity": "whatsapp-dm", "target": "memory", "old_text": "roses"}, bob, add("A fact"))
+    assert keyless.drain() == 1
+    assert "A fact" in keyless.texts()
+    ours = world(old.database)
+    assert ours.drain() == 3
+    assert ours.texts().count("Bob likes roses") == 1
+
+
+def test_two_hosts_drain_at_once_and_each_change_has_one_effect(old: OldPackage, world: Open) -> None:
+    ours = world(old.database)
+    sql(
+        old.database.admin_dsn,
+        "INSERT INTO conversations (session_id, role, content) SELECT 's', 'user', 'the same words' FROM generate_series(1, 60)",
+    )
+    with ThreadPoolExecutor(3) as pool:
+        counts = list(pool.map(lambda host: host.drain(), [ours, world(old.database), world(old.database)]))
+    assert sum(counts) == 60
+    assert len(ours.rows()) == 60
+
+
+def vector(text: str) -> list[float]:
+    draw = random.Random(text)  # noqa: S311 - as the driver of the old package draws them
+    return [draw.uniform(-1, 1) for _ in range(768)]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_old_vectors_are_trusted_only_if_the_model_makes_the_same_ones(old: OldPackage, world: Open, *, same: bool) -> None:
+    old.does(*FILLING)
+    ours = world(old.database)
+    ours.adopt()
+    model = VectorModel(key="nomic", name="nomic", dimension=768, probes=(), floor=0.0, active=True)
+    ours.store.add_vector_model(model)
+    ours.store.activate_vector_model("nomic")
+    done = ours.adopt_vectors("nomic", lambda texts: [vector(text if same else text[::-1]) for text in texts])
+    assert done.compared > 5
+    assert done.trusted == same
+    # One text was masked: its old vector is that of the secret.
+    assert done.taken == (8 if same else 0)
+    assert ours.store.vector_counts("nomic").stored == done.taken
+    assert ours.adopt_vectors("nomic", lambda texts: [vector(text) for text in texts]).taken == (0 if same else 8)
+
+
+def test_the_rules_hold_where_the_tables_are_partitioned(old: OldPackage, world: Open) -> None:
+    old.does(*FILLING)
+    ours = world(old.database, partitions=3)
+    ours.adopt()
+    ours.edit(ours.row("heron"), "The staging host is called ibis")
+    ours.forget(ours.row("weather"))
+    old.does({"do": "remove", "agent_identity": "marketing", "target": "memory", "old_text": "Lisbon"})
+    ours.drain()
+    kept = "SELECT content FROM memory_entries WHERE agent_identity = 'marketing'"
+    assert sql(old.database.dsn, kept) == [("The staging host is called ibis",)]
+    ours.finish()
+    assert sql(old.database.dsn, kept) == [("The staging host is called ibis",)]
+    assert sql(old.database.dsn, "SELECT count(*) FROM conversations") == [(2,)]

@@ -22,7 +22,7 @@ from hermes_mnemosyne.store.operations import (
     TurnText,
     Undo,
 )
-from hermes_mnemosyne.store.postgres import adopting, finishing, forwarded, migrate
+from hermes_mnemosyne.store.postgres import adopting, finishing, forwarded, migrate, old_vectors
 from hermes_mnemosyne.store.postgres.adopting import Adoption
 from hermes_mnemosyne.store.postgres.store import PostgresStore
 from hermes_mnemosyne.store.protocol import EVERYTHING, Filter
@@ -41,11 +41,12 @@ class World:
 
     @classmethod
     @contextmanager
-    def open(cls, database: PgDatabase, key: Path, *, keyed: bool = True) -> Iterator[Self]:
-        migrate.migrate(database.admin_dsn, runtime_role=RUNTIME_ROLE, analyser=TextAnalyser.version)
-        store = PostgresStore(
-            database.admin_dsn, TextAnalyser(), SubjectKey(key if keyed else key.with_name("none"), create=keyed)
-        )
+    def open(
+        cls, database: PgDatabase, key: Path, *, keyed: bool = True, runtime: bool = False, partitions: int = 0
+    ) -> Iterator[Self]:
+        migrate.migrate(database.admin_dsn, runtime_role=RUNTIME_ROLE, analyser=TextAnalyser.version, partitions=partitions)
+        subject_key = SubjectKey(key if keyed else key.with_name("none"), create=keyed)
+        store = PostgresStore(database.dsn if runtime else database.admin_dsn, TextAnalyser(), subject_key)
         try:
             yield cls(database, store, HybridClock(store.replica))
         finally:
@@ -57,6 +58,14 @@ class World:
 
     def adopt(self, **options: Any) -> Adoption:
         return adopting.adopt(*self.parts, **options)
+
+    def is_due(self) -> bool:
+        connections, tools = self.parts
+        with connections.reading() as db:
+            return adopting.due(db, tools.key)
+
+    def adopt_vectors(self, key: str, embed: old_vectors.Embed) -> old_vectors.OldVectors:
+        return old_vectors.adopt_vectors(self.parts[0], old_vectors.Model(key, 768, embed))
 
     def drain(self) -> int:
         count = 0

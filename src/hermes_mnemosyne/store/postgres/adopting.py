@@ -18,6 +18,7 @@ from hermes_mnemosyne.store.postgres.old_rows import ENTRIES, OldRow, Reader
 from hermes_mnemosyne.store.postgres.old_tables import Found, OldTable
 from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.postgres.taking import take, take_many
+from hermes_mnemosyne.store.protocol import ContentKey
 from hermes_mnemosyne.store.writing.applying import Prepared
 from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Tools, Transaction
 from hermes_mnemosyne.text import content_hash
@@ -45,7 +46,7 @@ class Adoption:
 
 
 def adopt(connections: Connections, tools: Tools, *, step: Callable[[str, int], None] | None = None) -> Adoption:
-    """Copy what has not been copied of the old tables and apply what waits; `connections` are the administrator's.
+    """Copy what has not been copied of the old tables and apply what waits.
 
     May be stopped at any time and run again. `step` is told of every batch its table and how many rows it had.
     """
@@ -58,6 +59,12 @@ def adopt(connections: Connections, tools: Tools, *, step: Callable[[str, int], 
     while count := forwarded.drain(connections, tools, wait=_WAIT):
         done.forwarded += count
     return done
+
+
+def due(db: Database, key: ContentKey) -> bool:
+    """Tell whether `adopt` has something to do for whoever has this key: a copy not begun, or rows of contacts left for lack of it."""
+    pending, held = db.execute(statements("old_names")["to_be_copied"], (list(JOBS.values()), list(JOBS))).fetchone()
+    return bool(pending or (held and key.digest("subject", "") is not None))
 
 
 def _copy(
@@ -77,11 +84,12 @@ def _copy(
         last = found[-1][0]
         if step is not None:
             step(table.name, len(found))
-    left = counts["held"] + counts["failed"]
+    held, failed = counts["held"], counts["failed"]
+    state = f"held: {held}" if held else f"failed: {failed}" if failed else "done"
     with connections.writing(_WAIT) as db:
         # What was left out is looked for anew by the next run.
-        db.execute(sql["save_cursor"], (key, "0" if left else str(last)))
-        db.execute(sql["set_job"], (JOBS[table.name], f"{left} rows left" if left else "done", now_text(), release()))
+        db.execute(sql["save_cursor"], (key, "0" if held or failed else str(last)))
+        db.execute(sql["set_job"], (JOBS[table.name], state, now_text(), release()))
     return counts
 
 

@@ -205,6 +205,12 @@ BEGIN
 END
 $$;
 
+-- Notes how far the copy of an old table has come: whoever copies may not write the ledger otherwise.
+CREATE FUNCTION mnemosyne.note_job(job integer, new_state text, at text, by_release text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE mnemosyne.migrations SET state = new_state, applied_at = at, release = by_release WHERE number = job AND number > 9000
+$$;
+
 -- AFTER each row of the old tables of attribution and maintenance: these are copied as they are.
 CREATE FUNCTION mnemosyne.forward_agent() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -69,7 +69,12 @@ SELECT value FROM mnemosyne.meta WHERE key = $1
 SELECT state FROM mnemosyne.migrations WHERE number = $1
 
 -- name: set_job
-UPDATE mnemosyne.migrations SET state = $2, applied_at = $3, release = $4 WHERE number = $1
+SELECT mnemosyne.note_job($1::integer, $2, $3, $4)
+
+-- name: to_be_copied
+SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE starts_with(state, 'held'))
+FROM mnemosyne.migrations AS m JOIN unnest($1::integer[], $2::text[]) AS j (number, relation) ON j.number = m.number
+WHERE has_table_privilege(mnemosyne.old_table(j.relation), 'SELECT')
 
 -- name: columns
 SELECT attname FROM pg_attribute
