@@ -134,13 +134,14 @@ class Engine:
                 if not self._create and not self.place.exists():
                     raise StoreUnavailable(f"there is no database {self.place}: name one with --db, or store something first")
                 store = self.place.open(self.analyser, self.key, self.settings, wait=wait)
-                if self.place.is_server:
-                    self._raw = store
-                    store = Watched.over(store, self.contact, lambda: self.ready(_RETRY_WAIT))
                 expected = store.meta("subject_key")
                 if expected:
                     self.key.expect(expected)
                 self.clock.adopt(store.replica, store.last_clock())
+                if self.place.is_server:
+                    # Not before: its first answer tells those who wait that the store is here.
+                    self._raw = store
+                    store = Watched.over(store, self.contact, lambda: self.ready(_RETRY_WAIT))
                 self._store = store
                 if store.due() or (self.embedding.is_on and not self.one_shot):
                     self.wake()
