@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hermes_mnemosyne._errors import StoreUnavailable
+from hermes_mnemosyne.store.postgres.migrate import migrate
 from hermes_mnemosyne.store.protocol import EVERYTHING, VectorModel
 from hermes_mnemosyne.values import Entry, Turn
 from tests.migration.conftest import OldPackage
+from tests.migration.test_schema import psql, shape
 from tests.migration.world import World, sql
+from tests.postgres.fixtures import RUNTIME_ROLE
 
 Open = Callable[..., World]
 LONG_TURN = "a turn of many words " * 600
@@ -415,3 +419,19 @@ def test_the_rules_hold_where_the_tables_are_partitioned(old: OldPackage, world:
     ours.finish()
     assert sql(old.database.dsn, kept) == [("The staging host is called ibis",)]
     assert sql(old.database.dsn, "SELECT count(*) FROM conversations") == [(2,)]
+
+
+def test_a_dry_run_on_old_tables_prints_what_migrate_does_before_it_copies(old: OldPackage, world: Open, tmp_path: Path) -> None:
+    old.does(*FILLING)
+    report = migrate(old.database.admin_dsn, runtime_role=RUNTIME_ROLE, dry_run=True)
+    (tmp_path / "all.sql").write_text(report.sql, encoding="utf-8")
+    psql(old.database.admin_dsn, tmp_path / "all.sql")
+    before = shape(old.database.admin_dsn)
+    assert ("ledger", "9001", "copy memory_entries", "pending") in {(row[0], *row[2:4], row[5]) for row in before}
+    assert migrate(old.database.admin_dsn, runtime_role=RUNTIME_ROLE).applied == ()
+    assert shape(old.database.admin_dsn) == before
+    agent = world(old.database, runtime=True)
+    assert agent.is_due()
+    agent.adopt()
+    agent.verify()
+    assert not agent.is_due()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg import sql
+from psycopg import conninfo, sql
 
-from hermes_mnemosyne._errors import InvalidInput, SchemaNotApplied, StoreUnavailable
+from hermes_mnemosyne._errors import InvalidInput, SchemaNotApplied, StoreBusy, StoreUnavailable
 from hermes_mnemosyne.store.postgres import ledger, old_names
 from hermes_mnemosyne.store.postgres.errors import without_secrets
 from hermes_mnemosyne.store.postgres.grants import grants
@@ -20,7 +20,8 @@ from hermes_mnemosyne.store.postgres.schema import migrations
 DEFAULT_DIMENSION = 768
 OLDEST_SERVER = 140000
 OLDEST_VECTOR = (0, 7)
-_LOCK = "SELECT pg_advisory_xact_lock(1298081134)"
+# A trigger on a table in use waits for its writers, and all others wait behind it.
+_LOCK = "SET LOCAL lock_timeout = '60s'; SELECT pg_advisory_xact_lock(1298081134)"
 _LEDGER = """
 CREATE SCHEMA IF NOT EXISTS mnemosyne;
 CREATE TABLE IF NOT EXISTS mnemosyne.migrations (
@@ -88,8 +89,8 @@ def migrate(
 
     `analyser` is the version of the tokens that a new store begins with.
 
-    Raises InvalidInput for wishes that cannot be had, SchemaMismatch when a newer release has been here, StoreUnavailable when
-    the database cannot be used or this login may not change it.
+    Raises InvalidInput for wishes that cannot be had, SchemaMismatch when a newer release has been here, StoreBusy when a table is
+    held by another session, StoreUnavailable when the database cannot be used or this login may not change it.
     """
     wishes = Wishes(runtime_role=runtime_role, embed_dim=embed_dim, partitions=partitions, analyser=analyser)
     _check(wishes)
@@ -101,6 +102,8 @@ def migrate(
             db.execute(_LOCK)
             report = _plan(db, wishes)
             db.execute(report.script.encode())
+        except psycopg.errors.LockNotAvailable as error:
+            raise StoreBusy("a table or the migrations were held by another session for a minute: try again") from error
         except psycopg.errors.InsufficientPrivilege as error:
             raise StoreUnavailable(
                 f"this login may not do that ({str(error).splitlines()[0]}): name an administrator with --admin-dsn"
@@ -114,7 +117,8 @@ def connect(dsn: str) -> psycopg.Connection[tuple[Any, ...]]:
     Raises StoreUnavailable without the password in its message.
     """
     try:
-        return psycopg.connect(dsn, prepare_threshold=None, cursor_factory=psycopg.RawCursor)
+        parts: dict[str, Any] = {"connect_timeout": "10", **conninfo.conninfo_to_dict(dsn)}
+        return psycopg.connect(conninfo.make_conninfo(**parts), prepare_threshold=None, cursor_factory=psycopg.RawCursor)
     except psycopg.Error as error:
         raise StoreUnavailable(f"the database cannot be reached: {without_secrets(str(error))}") from None
 
@@ -155,6 +159,10 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
         for name, state in names.states.items()
         if state == "foreign"
     ]
+    if set(names.tables) & set(old_names.COPIED):
+        notes.append(
+            "the rows of the old tables are copied after this, by `migrate` without --dry-run or by an agent with the subject key"
+        )
     kept: tuple[str, ...] = ()
     if db.execute("SELECT 1 FROM pg_roles WHERE rolname = $1", (wishes.runtime_role,)).fetchone():
         steps += allowed
