@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import psycopg
 
+from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
 from hermes_mnemosyne.store.exporting import Source, records
 from hermes_mnemosyne.store.operations import Operation, Outcome
-from hermes_mnemosyne.store.postgres import indexing, ledger, reading, schema, search, upkeep
+from hermes_mnemosyne.store.postgres import forwarded, indexing, ledger, reading, schema, search, upkeep
 from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.errors import REJECTIONS
@@ -42,6 +44,9 @@ from hermes_mnemosyne.store.writing.transaction import Dialect, Tools
 from hermes_mnemosyne.values import Change, Entry, Turn
 
 _KEPT = timedelta(days=30)
+# Changes of old writers that are applied in one transaction; a search waits no longer for the lock than a hook would.
+_FORWARDED = 200
+_FORWARD_WAIT = 0.05
 
 
 class PostgresStore(PostgresVectors):
@@ -171,7 +176,12 @@ class PostgresStore(PostgresVectors):
             return search.session_turns(db, where)
 
     def unindexed(self, reach: Reach) -> list[Entry | Turn]:  # noqa: ARG002 - tokens are committed with their rows
-        """Return nothing: no row is without its tokens."""
+        """Apply what old writers have done, as far as that can be done now; beyond it no row is without its tokens."""
+        with suppress(StoreBusy, StoreFull, StoreUnavailable):
+            with self._connections.reading() as db:
+                waits = forwarded.waiting(db)
+            if waits:
+                forwarded.drain(self._connections, self._tools, _FORWARDED, wait=_FORWARD_WAIT)
         return []
 
     def term_counts(self, terms: Sequence[str], where: Filter, *, ceiling: int) -> dict[str, int]:
@@ -182,7 +192,7 @@ class PostgresStore(PostgresVectors):
     def lexical(self, query: LexicalQuery, where: Filter) -> list[Candidate]:
         """Return the best matching rows, best first."""
         with self._connections.reading() as db:
-            return search.lexical(db, query, where)
+            return search.lexical(db, query, where, self._counts)
 
     def terms_in(self, ids: Sequence[int], terms: Sequence[str]) -> dict[int, frozenset[str]]:
         """Return which of the terms stand in the text of each row."""
@@ -225,13 +235,22 @@ class PostgresStore(PostgresVectors):
     def upkeep(self, *, seconds: float, hurry: bool = True) -> bool:
         """Do due work as far as time allows; True when nothing is left."""
         until = time.monotonic() + seconds
-        done = upkeep.erase(self._connections) if hurry else True
+        done = self._take_forwarded(until)
+        if hurry:
+            upkeep.erase(self._connections)
         done = self._reindexer.contexts(until=until) and done
         if self._old_index:
             _, finished = self._reindexer.rows(only_old=True, until=until)
             self._old_index = not finished
             done = done and finished
         return self.remove_old_vectors(until=until) and done
+
+    def _take_forwarded(self, until: float) -> bool:
+        """Apply what old writers have done; True when nothing is left that this host can apply."""
+        while time.monotonic() <= until:
+            if not forwarded.drain(self._connections, self._tools, _FORWARDED):
+                return True
+        return False
 
     def prune(self) -> None:
         """Drop book-keeping that has served: ids of spooled operations and prompt marks after thirty days."""
@@ -255,7 +274,7 @@ class PostgresStore(PostgresVectors):
     def due(self) -> bool:
         """Tell whether there is work for `upkeep`."""
         with self._connections.reading() as db:
-            if self._old_index or db.execute(statements("upkeep")["stale"], (1,)).fetchone():
+            if self._old_index or forwarded.waiting(db) or db.execute(statements("upkeep")["stale"], (1,)).fetchone():
                 return True
             if upkeep.pending(db) and upkeep.may_vacuum(db):
                 return True
