@@ -23,12 +23,12 @@ LAYERS = (
     {"identity", "setting_keys", "store"},
     {"asking", "cancelling", "capture", "drafts", "embed", "mirror", "pending", "recall", "settings", "spool"},
     {
-        "backfill", "contact", "core", "doctor", "embedding", "engine", "figures", "install", "intake", "reaching", "registry", "stores",
+        "backfill", "contact", "core", "doctor", "embedding", "engine", "figures", "install", "intake", "maintenance", "reaching", "registry", "stores",
         "transfer", "worker",
     },
     {""},  # the package's own __init__, which hands out the public names
     {"cli"},
-    {"__main__", "hermes"},
+    {"__main__", "hermes", "pgvector"},
 )
 
 DRIVERS = {
@@ -43,7 +43,7 @@ MCP = {"mcp"}
 HOST = {"agent", "gateway", "hermes_cli", "hermes_constants", "hermes_state", "plugins", "run_agent", "tools", "utils"}
 
 # Who may know the implementation of a store, beside the store itself: whoever opens it, and the spool, which is one of its files.
-STORE_OPENERS = {"spool", "stores"}
+STORE_OPENERS = {"maintenance", "spool", "stores"}
 
 # Where everything is caught: the host's hooks, the worker's loop, the boundary of a server. Each with its reason.
 BROAD_HANDLERS = {

@@ -1,7 +1,7 @@
-"""The `mnemosyne` command: thin, no SQL, no ranking.
+"""The commands `mnemosyne` and `hermes-pgvector`: thin, no SQL, no ranking.
 
-`main` is the console script; `add_subcommands` and `run` let another argparse program (the host's `hermes mnemosyne ...`) carry
-the same commands.
+`main` and `pgvector_main` are the console scripts; `add_subcommands` and `run` let another argparse program (the host's
+`hermes mnemosyne ...`) carry the same commands.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from hermes_mnemosyne._errors import InvalidInput, MnemosyneError
-from hermes_mnemosyne.cli import meaning, memories, moving, reading, setup, upkeep
+from hermes_mnemosyne.cli import maintenance, meaning, memories, moving, reading, setup, upkeep
 from hermes_mnemosyne.cli.common import BROKEN_PIPE, INTERRUPTED, Exit, Parser, VersionAction, common_options
 from hermes_mnemosyne.cli.output import Output, complain
 
 DESCRIPTION = "Durable, searchable, private memory for AI agents."
+PGVECTOR_DESCRIPTION = "Maintenance of the memory that a fleet of agents shares in Postgres."
 _HANDLER = "mnemosyne_handler"
+_GROUPS = (memories, reading, moving, upkeep, meaning, maintenance, setup)
+_PGVECTOR_GROUPS = (setup, maintenance, upkeep, meaning)
 
 
 def build_parser(prog: str = "mnemosyne") -> argparse.ArgumentParser:
@@ -33,12 +37,30 @@ def build_parser(prog: str = "mnemosyne") -> argparse.ArgumentParser:
     return parser
 
 
+def build_pgvector_parser(prog: str = "hermes-pgvector") -> argparse.ArgumentParser:
+    """Return the parser of the maintenance command, whose store is the one that `plugins.pgvector` names."""
+    parser = Parser(
+        prog=prog,
+        description=PGVECTOR_DESCRIPTION,
+        parents=[common_options()],
+        epilog=f"example:\n  {prog} stats",
+    )
+    parser.add_argument("--version", action=VersionAction, help="print the version and exit")
+    parser.set_defaults(mnemosyne_provider="pgvector")
+    _add_groups(parser, _PGVECTOR_GROUPS)
+    return parser
+
+
 def add_subcommands(parser: argparse.ArgumentParser) -> None:
     """Add every subcommand to `parser`, which may belong to another program; `run` executes what it parsed."""
+    _add_groups(parser, _GROUPS)
+
+
+def _add_groups(parser: argparse.ArgumentParser, groups: Sequence[ModuleType]) -> None:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", prog=parser.prog, parser_class=Parser, dest="mnemosyne_command"
     )
-    for group in (memories, reading, moving, upkeep, meaning, setup):
+    for group in groups:
         group.register(commands)
 
 
@@ -65,8 +87,17 @@ def run(args: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with `argv` (default: of the process) and return its exit code."""
+    return _main(build_parser(), argv)
+
+
+def pgvector_main(argv: Sequence[str] | None = None) -> int:
+    """Run the maintenance command with `argv` (default: of the process) and return its exit code."""
+    return _main(build_pgvector_parser(), argv)
+
+
+def _main(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
     try:
-        args = build_parser().parse_args(argv)
+        args = parser.parse_args(argv)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     except OSError as error:  # from printing the version

@@ -95,8 +95,12 @@ def common_options() -> argparse.ArgumentParser:
     parent = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS, formatter_class=HelpFormatter)
     group = parent.add_argument_group("common options")
     group.add_argument(
-        "--db", dest="mnemosyne_db", metavar="PATH", help="the store, or postgresql://... (default: as 'mnemosyne config show' prints)"
+        "--db",
+        dest="mnemosyne_db",
+        metavar="PATH",
+        help="the store, or postgresql://... (default: as 'mnemosyne config show' prints)",
     )
+    group.add_argument("--dsn", dest="mnemosyne_dsn", metavar="DSN", help="the Postgres: a URL or libpq's key=value form")
     group.add_argument("--dsn-file", dest="mnemosyne_dsn_file", metavar="FILE", help="read the name of a Postgres from this file")
     group.add_argument(
         "--theme",
@@ -111,7 +115,8 @@ def common_options() -> argparse.ArgumentParser:
 
 def add_command(commands: Commands, name: str, handler: Handler, *, example: str, **options: Any) -> argparse.ArgumentParser:
     """Add one subcommand with the common options; `example` lines are shown below its help."""
-    shown = "".join(f"\n  {line}" for line in example.splitlines())
+    # The same commands belong to several programs.
+    shown = "".join(f"\n  {line}" for line in example.replace(f"mnemosyne {name}", "%(prog)s").splitlines())
     options.setdefault("description", f"{options['help'][:1].upper()}{options['help'][1:]}.")
     parser: argparse.ArgumentParser = commands.add_parser(name, parents=[common_options()], epilog=f"example:{shown}", **options)
     parser.set_defaults(mnemosyne_handler=handler)
@@ -143,7 +148,7 @@ def opened(args: argparse.Namespace, out: Output, *, create: bool = False) -> It
         log.addHandler(logging.NullHandler())
     settings = effective_settings(args).settings
     theme = theme_of(args)
-    named = any(getattr(args, name, None) is not None for name in ("mnemosyne_db", "mnemosyne_dsn_file"))
+    named = any(getattr(args, name, None) is not None for name in ("mnemosyne_db", "mnemosyne_dsn", "mnemosyne_dsn_file"))
     memory = Memory.open(theme=theme or settings.theme, readable_themes=ALL_THEMES, settings=settings, create=create or not named)
     memory.engine.one_shot = True
     try:
@@ -164,7 +169,7 @@ def effective_settings(args: argparse.Namespace) -> Effective:
     if path is not None and not path.strip():
         raise InvalidInput("--db is empty: name a file, or leave the option out")
     if path is not None and dsn is not None:
-        raise InvalidInput("--db and --dsn-file both name a store: leave one out")
+        raise InvalidInput("--db and --dsn or --dsn-file both name a store: leave one out")
     provider = getattr(args, "mnemosyne_provider", "mnemosyne")
     if path is None and dsn is None and provider == "mnemosyne":
         path = os.environ.get("MNEMOSYNE_DB", "").strip() or None
@@ -173,13 +178,19 @@ def effective_settings(args: argparse.Namespace) -> Effective:
         path, dsn = None, path
     # Of a Postgres the settings are those of its provider.
     provider = "pgvector" if dsn is not None else "mnemosyne" if path is not None else provider
-    flags = {"db": path, "dsn": dsn, "theme": theme_of(args)}
+    flags = {"db": path, "dsn": dsn, "theme": theme_of(args), **getattr(args, "mnemosyne_settings", {})}
     return resolve(flags=flags, config_file=getattr(args, "mnemosyne_config", None), provider=provider, strict=True)
 
 
 def _dsn_of(args: argparse.Namespace) -> str | None:
-    """Return the DSN in the file of `--dsn-file`, where no list of processes shows its password."""
-    name = getattr(args, "mnemosyne_dsn_file", None)
+    """Return the DSN of `--dsn`, or that in the file of `--dsn-file`, where no list of processes shows its password."""
+    name, given = getattr(args, "mnemosyne_dsn_file", None), getattr(args, "mnemosyne_dsn", None)
+    if given is not None:
+        if name is not None:
+            raise InvalidInput("--dsn and --dsn-file both name a database: leave one out")
+        if not given.strip():
+            raise InvalidInput("--dsn is empty: name a database, or leave the option out")
+        return str(given)
     if name is None:
         return None
     from pathlib import Path
@@ -187,7 +198,9 @@ def _dsn_of(args: argparse.Namespace) -> str | None:
     try:
         text = Path(name).expanduser().read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{name} cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'}): correct --dsn-file") from None
+        raise InvalidInput(
+            f"{name} cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'}): correct --dsn-file"
+        ) from None
     if not text:
         raise InvalidInput(f"{name} is empty: write the database's dsn into it")
     return text

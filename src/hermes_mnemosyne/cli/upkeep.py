@@ -62,9 +62,18 @@ def _stats(args: argparse.Namespace, out: Output) -> int:
         figures = memory.stats()
         if out.json_mode:
             out.json(figures)
-        else:
+        elif is_known(figures):
             _print_stats(figures, out)
-    return Exit.DONE
+        else:
+            out.line(f"{'store:':<16}{one_line(figures['path'])}")
+            out.line(f"{'state:':<16}unverified: {one_line(figures['store']['problem'])}")
+            out.line(f"{'spool:':<16}{_spool_sentence(figures['spool'])}")
+    return Exit.DONE if is_known(figures) else Exit.FAILED
+
+
+def is_known(figures: Mapping[str, Any]) -> bool:
+    """Tell whether the figures are those of a store that answered."""
+    return figures["store"].get("state") != "unverified"
 
 
 def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
@@ -76,7 +85,7 @@ def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
         ("turns", store["turns"]),
         ("kept aside", f"{store['retired']} retired, {store['superseded']} superseded, {store['expired']} expired"),
         ("forgotten", f"{store['forgotten']} ({store['erasures_pending']} not yet erased from every file)"),
-        ("spool", f"{spool['count']} waiting, {spool['quarantined']} in quarantine, {spool['refused']} refused"),
+        ("spool", _spool_sentence(spool)),
         ("meaning", _meaning(figures["embedding"])),
         ("state", "ok" if figures["ok"] else "needs repair ('mnemosyne doctor' says what)"),
     ):
@@ -85,6 +94,10 @@ def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
     if rows:
         out.line()
         out.table(("THEME", "MEMORIES", "TURNS"), rows)
+
+
+def _spool_sentence(spool: Mapping[str, Any]) -> str:
+    return f"{spool['count']} waiting, {spool['quarantined']} in quarantine, {spool['refused']} refused"
 
 
 def _meaning(figures: Mapping[str, Any]) -> str:

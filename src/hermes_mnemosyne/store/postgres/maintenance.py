@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from hermes_mnemosyne.store.postgres import remapping
-from hermes_mnemosyne.store.postgres.connections import Connections
+from hermes_mnemosyne.store.postgres import adopting, finishing, migrate, remapping, vector_indexes
+from hermes_mnemosyne.store.postgres.connections import Connections, shown
+from hermes_mnemosyne.store.postgres.errors import translated
 from hermes_mnemosyne.store.postgres.remapping import Move, Place, Remapped
 from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.writing.transaction import Tools
@@ -123,6 +124,20 @@ class Maintenance:
         move = Move(scopes=tuple(_ids(scopes)), target=target, pattern=pattern, force=force)
         return remapping.remap(self._connections, self._tools, move)
 
+    # -- adoption ----------------------------------------------------------------------------------------------------------------
+
+    def adopt(self, step: Callable[[str, int], None] | None = None) -> adopting.Adoption:
+        """Copy what has not been copied of the reference's tables; see `adopting.adopt`."""
+        return adopting.adopt(self._connections, self._tools, step=step)
+
+    def finish(self, runtime_role: str) -> list[str]:
+        """Drop the reference's tables after a verified copy and return their names; see `finishing.finish`."""
+        return finishing.finish(self._connections, self._tools, runtime_role=runtime_role)
+
+    def give_back(self) -> finishing.Return:
+        """Copy what is newer here into the reference's tables; see `finishing.back`."""
+        return finishing.back(self._connections)
+
     # -- figures -----------------------------------------------------------------------------------------------------------------
 
     def vectors_by_table(self) -> dict[str, dict[str, int]]:
@@ -151,10 +166,27 @@ class Maintenance:
             waiting, held, failed = db.execute(statements("maintenance")["forwarded"]).fetchone()
         return {"waiting": waiting, "held": held, "failed": failed}
 
+    def set_dimension(self) -> None:
+        """Note the dimension of the active model as the one that this store is made for."""
+        with self._connections.writing(5.0) as db:
+            db.execute(statements("maintenance")["set_dimension"])
+
+    def wanting_indexes(self) -> list[tuple[str, int]]:
+        """Return the themes that need an index of vectors and have none, with their rows; an empty name is that of all together."""
+        with self._connections.reading(limit=_LIMIT) as db:
+            return [(one.theme, one.rows) for one in vector_indexes.wanting(db)]
+
     def log(self, operation: str, table: str, pattern: str | None, count: int, details: Mapping[str, Any]) -> None:
         """Note what a command has done."""
         with self._connections.writing(5.0) as db:
             db.execute(statements("maintenance")["log"], (operation, table, pattern, count, None, json.dumps(details)))
+
+
+def maintained(admin_dsn: str, *, dry_run: bool) -> list[vector_indexes.Step]:
+    """Make missing vector indexes as the administrator; see `vector_indexes.maintain`."""
+    with translated(shown(admin_dsn)), migrate.connect(admin_dsn) as admin:
+        admin.autocommit = True
+        return vector_indexes.maintain(admin, dry_run=dry_run)
 
 
 def _ids(scopes: Sequence[Scope]) -> list[int]:

@@ -94,11 +94,11 @@ def remap(connections: Connections, tools: Tools, move: Move, *, wait: float = 5
         total = Remapped()
         for scope in scopes:
             total += _counts(db, scope, new)
-        if total.duplicates > MOST_DUPLICATES and not move.force:
-            raise MnemosyneError(
-                f"{total.duplicates} memories stand in theme {move.target.theme} already and would be merged: look at them, then add --force"
-            )
-        for scope in scopes:
+            if total.duplicates > MOST_DUPLICATES and not move.force:
+                raise MnemosyneError(
+                    f"more than {MOST_DUPLICATES} memories stand in theme {move.target.theme} already and would be merged: "
+                    "look at them, then add --force"
+                )
             _move(db, tools, scope, (new, move.target))
         figures = {"moved": total.entries - total.duplicates, "turns": total.turns, "gone": total.gone}
         log = (

@@ -70,3 +70,6 @@ FROM mnemosyne.agents AS a FULL JOIN (
 SELECT count(*) FILTER (WHERE problem IS NULL AND NOT held), count(*) FILTER (WHERE held AND problem IS NULL),
     count(*) FILTER (WHERE problem IS NOT NULL)
 FROM mnemosyne.forwarded
+
+-- name: set_dimension
+UPDATE mnemosyne.meta SET value = m.dimension::text FROM mnemosyne.vector_models AS m WHERE key = 'embed_dim' AND m.active
