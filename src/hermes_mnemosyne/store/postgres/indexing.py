@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Self
 
 from hermes_mnemosyne.store.postgres.database import Database
+from hermes_mnemosyne.store.postgres.matching import age_facets
 from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, Tokens
 from hermes_mnemosyne.store.writing.rows import scope_of, shelf_of
@@ -55,7 +56,7 @@ def vector(body: str, context: str = "", facets: Iterable[str] = ()) -> str:
 
 def facets_of(row: int, facets: str) -> list[str]:
     """Return the facets of a row as they stand in its `tsvector`."""
-    return [f"/s{scope_of(row)}", f"/k{shelf_of(row)}", *(f"/{facet}" for facet in facets.split())]
+    return [f"/s{scope_of(row)}", f"/k{shelf_of(row)}", *age_facets(row), *(f"/{facet}" for facet in facets.split())]
 
 
 @dataclass(frozen=True, slots=True)
