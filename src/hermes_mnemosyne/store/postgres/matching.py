@@ -26,7 +26,7 @@ _RELATED = 3.0
 
 # Labels D, C, B, A: the context counts a fifth of the text itself. Tuned on LoCoMo, as are the figures of the norm.
 _LABELS = [0.2, 0.2, 0.2, 1.0]
-_SATURATION, _LENGTH_SHARE = 0.25, 0.5
+_SATURATION, _LENGTH_SHARE = 0.2, 0.6
 # `ts_rank` of a word that stands once.
 _ONCE = 0.607927
 _SINGLE, _GROUPS = 8, 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from hermes_mnemosyne.store.postgres.matching import (
     scoring,
 )
 from hermes_mnemosyne.store.postgres.sql import statements
+from hermes_mnemosyne.store.postgres.statistics import LEAST_ROWS
 from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
 from hermes_mnemosyne.store.writing.rows import SHELVES, TURN, age_of, shelf_of
 from hermes_mnemosyne.text import storable
@@ -30,10 +32,9 @@ _SHELVES = len(SHELVES) + 1
 _KNOWN_REACHES = 64
 # The index looks at each row of these scopes once per scope: beyond this product, rows of other scopes are left out afterwards.
 _MOST_SCOPE_CHECKS = 200_000
-# Of more places than this the newest part is taken to be that of the whole store.
-_MOST_AGED = 12
+# Of more places than this the newest part and the frequent words are taken to be those of the whole store.
+_MOST_PLACES = 12
 _CACHED_COUNTS = 8192
-_EXACT_ROWS = 1_000
 _SMALL_COUNT = 200
 _AVERAGED = 1_000
 _USUAL_WORDS = 30.0
@@ -101,7 +102,7 @@ def scopes_of(db: Database, reach: Reach) -> Scopes:
     if known is not None and known.seq == db.execute(statements("search")["sequence"]).fetchone()[0]:
         return known
     scopes = Scopes(db, reach)
-    if len(scopes.rows) > _MOST_AGED:
+    if len(scopes.rows) > _MOST_PLACES:
         if len(remembered) >= _KNOWN_REACHES:
             remembered.clear()
         remembered[reach] = scopes
@@ -187,19 +188,11 @@ def _searchable(query: LexicalQuery) -> LexicalQuery:
 
 def _facets(db: Database, scopes: Scopes, where: Filter, values: dict[str, Any]) -> tuple[bool, str | None]:
     """Return whether rows may be expired, and the facets that a row must have; None when no row can have them."""
-    ids = scopes.ids()
-    asked = {"scopes": ids, "session": values["session"], "except_session": values["except_session"]}
+    asked = {"scopes": scopes.ids(), "session": values["session"], "except_session": values["except_session"]}
     sessions, left_out, expiring, superseded = db.execute(statements("search")["facets"], asked).fetchone()
     if where.session_id is not None and not sessions:
         return False, None
-    shelves = scopes.shelves(where)
-    parts = []
-    if not scopes.everything and len(ids) * scopes.size(where) <= _MOST_SCOPE_CHECKS:
-        parts.append(any_of(f"'/s{number}'" for number in ids))
-    elif len(ids) == 1:
-        parts.append(f"'/s{ids[0]}'")
-    if len(shelves) < _SHELVES:
-        parts.append(any_of(f"'/k{shelf}'" for shelf in shelves))
+    parts = [_scope_facet(scopes, where), _shelf_facet(scopes, where)]
     if sessions:
         parts.append(any_of(f"'/{kind}{number}'" for number in sessions for kind in "nm"))
     parts += [f"!'/n{number}'" for number in left_out]
@@ -208,13 +201,26 @@ def _facets(db: Database, scopes: Scopes, where: Filter, values: dict[str, Any])
     return expiring and where.now is not None and not needs_rows(where), all_of(parts)
 
 
+def _scope_facet(scopes: Scopes, where: Filter) -> str:
+    """Return the facet of the scopes, empty where rows of others are cheaper left out afterwards."""
+    ids = scopes.ids()
+    if scopes.everything or (len(ids) > 1 and len(ids) * scopes.size(where) > _MOST_SCOPE_CHECKS):
+        return ""
+    return any_of(f"'/s{number}'" for number in ids)
+
+
+def _shelf_facet(scopes: Scopes, where: Filter) -> str:
+    shelves = scopes.shelves(where)
+    return any_of(f"'/k{shelf}'" for shelf in shelves) if len(shelves) < _SHELVES else ""
+
+
 def _blocks(db: Database, scopes: Scopes, where: Filter, choice: Choice, newest: int | None) -> Iterator[str]:
     """Yield the facets of the newest rows, of ever more of them until about enough match, and at last no such condition."""
     wanted = newest or MOST_RANKED
     if choice.frequent and choice.expected > wanted and where.session_id is None:
         places = scopes.places(where)
         ages = [(0, scopes.seq)]
-        if len(places) <= _MOST_AGED:
+        if len(places) <= _MOST_PLACES:
             found = db.execute(statements("search")["ages"], (places,)).fetchall()
             ages = [(age_of(low), age_of(high)) for _, low, high in found if low is not None]
         share = wanted / choice.expected
@@ -277,7 +283,11 @@ class TermCounts:
         place = (where.reach, where.kinds, where.target)
         known = self._averages.get(place)
         if known is None or _has_changed(known[1], rows):
-            value = db.execute(statements("search")["average"], (scopes.ids(), scopes.places(where), _AVERAGED)).fetchone()[0]
+            counted, words, _ = _listed(db, (), scopes, where)
+            value = words / counted if counted * 2 >= rows > 0 else None
+            if value is None:
+                asked = (scopes.ids(), scopes.places(where), _AVERAGED)
+                value = db.execute(statements("search")["average"], asked).fetchone()[0]
             if len(self._averages) >= _CACHED_COUNTS:
                 self._averages.clear()
             known = self._averages[place] = value or _USUAL_WORDS, rows
@@ -287,28 +297,36 @@ class TermCounts:
     def _is_stale(known: tuple[int, int, int, int], rows: int, seq: int) -> bool:
         """Tell whether a count is to be taken again; a small one is cheap to take and wrong by much after one write."""
         count, _, rows_then, seq_then = known
-        return seq != seq_then and (count < _SMALL_COUNT or rows <= _EXACT_ROWS or _has_changed(rows_then, rows))
+        return seq != seq_then and (count < _SMALL_COUNT or rows < LEAST_ROWS or _has_changed(rows_then, rows))
 
     @staticmethod
     def _count(db: Database, terms: Sequence[str], scopes: Scopes, where: Filter, ceiling: int) -> dict[str, tuple[int, int]]:
-        """Return each count and up to which number was counted."""
-        ids = scopes.ids()
-        shelves = scopes.shelves(where)
-        parts = []
-        if not scopes.everything and (len(ids) * scopes.size(where) <= _MOST_SCOPE_CHECKS or len(ids) == 1):
-            parts.append(any_of(f"'/s{number}'" for number in ids))
-        if len(shelves) < _SHELVES:
-            parts.append(any_of(f"'/k{shelf}'" for shelf in shelves))
-        facets = all_of(parts)
-        sought = [term for term in terms if len(term) <= LONGEST_TERM]
+        """Return each count and up to which number was counted; frequent words are those of the last count in the background."""
+        rows = scopes.size(where)
+        counts = {}
+        if rows >= LEAST_ROWS:
+            counted, _, listed = _listed(db, terms, scopes, where)
+            if counted * 2 >= rows:
+                counts = {term: (min(rows, round(count * rows / counted)), sys.maxsize) for term, count in listed.items()}
+        sought = [term for term in terms if term not in counts and len(term) <= LONGEST_TERM]
+        facets = all_of([_scope_facet(scopes, where), _shelf_facet(scopes, where)])
         values = {
             "terms": sought,
             "matches": [all_of([facets, f"'{term}':A"]) for term in sought],
-            "scopes": None if scopes.everything else ids,
+            "scopes": None if scopes.everything else scopes.ids(),
             "ceiling": ceiling,
         }
-        found = dict(db.execute(statements("search")["count"], values, prepare=False).fetchall())
-        return {term: (found.get(term, 0), ceiling) for term in terms}
+        found = dict(db.execute(statements("search")["count"], values, prepare=False).fetchall()) if sought else {}
+        return counts | {term: (found.get(term, 0), ceiling) for term in terms if term not in counts}
+
+
+def _listed(db: Database, terms: Sequence[str], scopes: Scopes, where: Filter) -> tuple[int, int, dict[str, int]]:
+    """Return rows and words within reach and the rows of those terms that are listed as frequent, as of the last count."""
+    places = scopes.places(where)
+    if len(places) > _MOST_PLACES:
+        places = [-1 - shelf for shelf in scopes.shelves(where)]
+    (_, rows, words), *listed = db.execute(statements("search")["listed"], (places, list(terms))).fetchall()
+    return rows, words, {term: count for term, count, _ in listed}
 
 
 def _has_changed(then: int, now: int) -> bool:
