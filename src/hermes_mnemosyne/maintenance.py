@@ -149,14 +149,15 @@ def remap(memory: Memory, old: str, new: str, *, execute: bool, force: bool = Fa
     maintenance = of(memory)
     scopes, source = _source(memory, maintenance, old)
     target = _target(memory, new, old)
-    names = {(scope.theme.casefold(), scope.subject) for scope in scopes} | ({(source, "")} if not scopes else set())
-    if (target.theme.casefold(), target.subject) in names:
+    place = (target.theme.casefold(), target.subject)
+    others = [scope for scope in scopes if (scope.theme.casefold(), scope.subject) != place]
+    if not others and (scopes or place == (old.strip().casefold(), "")):
         raise InvalidInput("--old and --new are the same theme: name another one")
     if not execute:
-        found = maintenance.preview_remap(scopes, target)
+        found = maintenance.preview_remap(others, target)
         _demand_few(found, target.theme, force=force)
         return found
-    return maintenance.remap(scopes, target, force=force, pattern=f"{source}->{_shown(target)}")
+    return maintenance.remap(others, target, force=force, pattern=f"{source}->{_shown(target)}")
 
 
 def _demand_few(found: Remapped, theme: str, *, force: bool) -> None:
@@ -181,9 +182,8 @@ def _source(memory: Memory, maintenance: Maintenance, old: str) -> tuple[list[Sc
     if bucket not in CONTACT_BUCKETS:
         return scopes, name.casefold()
     subject = _subject(memory, bucket, name)
-    if not any(scope.theme.casefold() == name.casefold() for scope in scopes):
-        scopes = [scope for scope in maintenance.scopes([bucket]) if scope.subject == subject]
-    return scopes, f"{bucket}/{subject[:8]}"
+    # Rows that were written before there were themes for contacts, and the contact's own.
+    return [*scopes, *(scope for scope in maintenance.scopes([bucket]) if scope.subject == subject)], f"{bucket}/{subject[:8]}"
 
 
 def _target(memory: Memory, new: str, old: str) -> Place:

@@ -72,4 +72,4 @@ SELECT count(*) FILTER (WHERE problem IS NULL AND NOT held), count(*) FILTER (WH
 FROM mnemosyne.forwarded
 
 -- name: set_dimension
-UPDATE mnemosyne.meta SET value = m.dimension::text FROM mnemosyne.vector_models AS m WHERE key = 'embed_dim' AND m.active
+UPDATE mnemosyne.meta AS k SET value = m.dimension::text FROM mnemosyne.vector_models AS m WHERE k.key = 'embed_dim' AND m.active

@@ -1,0 +1,366 @@
+"""hermes-pgvector on a real database: what is counted, what is done, what is logged, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_mnemosyne import Memory
+from hermes_mnemosyne.clock import now_text
+from hermes_mnemosyne.store.operations import CaptureTurns
+from tests.conformance.world import turn
+from tests.integration.command import Result, mnemosyne
+from tests.postgres.databases import PgDatabase
+
+pytest.importorskip("psycopg")
+
+OLD = "2020-01-01T00:00:00.000000Z"
+
+
+def run(*arguments: str) -> Result:
+    from hermes_mnemosyne.cli import pgvector_main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = pgvector_main(arguments)
+    assert "Traceback" not in err.getvalue()
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+class Database:
+    """Commands and questions about one database."""
+
+    def __init__(self, database: PgDatabase) -> None:
+        self.dsn = database.dsn
+        self.admin_dsn = database.admin_dsn
+
+    def __call__(self, command: str, *arguments: str) -> Result:
+        return run(command, "--dsn", self.dsn, *arguments)
+
+    def memory(self, theme: str = "alpha") -> Memory:
+        return Memory.open(self.dsn, theme=theme, readable_themes="*")
+
+    def add(self, *texts: str, theme: str = "alpha") -> None:
+        with self.memory(theme) as memory:
+            for text in texts:
+                memory.remember(text)
+
+    def say(self, *texts: str, theme: str = "alpha", at: str | None = None) -> None:
+        with self.memory(theme) as memory:
+            op = memory.make(CaptureTurns, session_id="s", turns=tuple(turn(text) for text in texts))
+            [outcome] = memory.submit([replace(op, at=at or now_text())], hook=False)
+            assert outcome.status == "added"
+
+    def asked(self, statement: str) -> list[tuple[Any, ...]]:
+        import psycopg
+
+        with psycopg.connect(self.admin_dsn) as db:
+            return db.execute(statement.encode()).fetchall()
+
+    def log(self) -> list[tuple[Any, ...]]:
+        return self.asked(
+            "SELECT operation, target_table, identity_pattern, affected_count, dropped_dupes FROM memory_maintenance_log ORDER BY id"
+        )
+
+    def texts(self) -> set[str]:
+        return {
+            text for (text,) in self.asked("SELECT content FROM mnemosyne.entries UNION ALL SELECT content FROM mnemosyne.turns")
+        }
+
+
+@pytest.fixture
+def database(postgres: PgDatabase) -> Database:
+    return Database(postgres)
+
+
+# -- prune -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_prune_counts_old_turns_and_forgets_them_only_when_told_to(database: Database) -> None:
+    database.add("an old memory stays")
+    database.say("said long ago", "said long ago too", at=OLD)
+    database.say("said today")
+    counted = database("prune", "--days", "30")
+    assert counted.code == 0
+    assert "dry_run=True): would forget 2 conversation rows" in counted.out
+    assert database.log() == []
+    done = database("prune", "--days", "30", "--execute", "--json").json
+    assert (done["found"], done["forgotten"], done["left"]) == ({"conversations": 2}, {"conversations": 2}, {"conversations": 0})
+    assert database.texts() == {"an old memory stays", "said today"}
+    assert database.asked("SELECT count(*) FROM mnemosyne.tombstones WHERE state = 'forgotten'") == [(2,)]
+    assert database.log() == [("prune", "conversations", None, 2, None)]
+
+
+def test_prune_reaches_turns_that_were_retired_too(database: Database) -> None:
+    database.say("said long ago", at=OLD)
+    with database.memory() as memory:
+        [row] = memory.list(kinds=("turn",))
+        memory.retire(row.uid)
+    assert database("prune", "--days", "30", "--execute", "--json").json["forgotten"] == {"conversations": 1}
+    assert database.asked("SELECT count(*) FROM mnemosyne.history") == [(0,)]
+
+
+@pytest.mark.parametrize("days", ["0", "-3"])
+def test_prune_of_no_days_forgets_nothing(database: Database, days: str) -> None:
+    database.say("said long ago", at=OLD)
+    assert database("prune", f"--days={days}", "--execute").code == 0
+    assert database.texts() == {"said long ago"}
+
+
+def test_prune_takes_its_days_from_the_settings(database: Database, tmp_path: Path) -> None:
+    database.say("said long ago", at=OLD)
+    config = tmp_path / "config.yaml"
+    config.write_text("plugins:\n  pgvector:\n    ttl_days: 30\n", encoding="utf-8")
+    assert database("prune", "--config", str(config), "--json").json["found"] == {"conversations": 1}
+
+
+# -- cleanup ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_cleanup_counts_what_themes_hold_and_forgets_it_only_when_told_to(database: Database) -> None:
+    database.add("call 01234567890", "no number")
+    database.say("a turn")
+    database.add("kept", theme="beta")
+    counted = database("cleanup", "--identities", "Alpha,nobody", "--json").json
+    assert counted["found"] == {"memory_entries": 2, "conversations": 1}
+    assert counted["personal"] == {"memory_entries": 1, "conversations": 0}
+    assert database.log() == []
+    done = database("cleanup", "--identities", "alpha", "--execute", "--json").json
+    assert done["left"] == {"memory_entries": 0, "conversations": 0}
+    assert database.texts() == {"kept"}
+    assert [row[:4] for row in database.log()] == [
+        ("cleanup_delete", "memory_entries", "alpha", 2), ("cleanup_delete", "conversations", "alpha", 1),
+    ]  # fmt: skip
+
+
+def test_cleanup_of_one_table_leaves_the_other(database: Database) -> None:
+    database.add("entry")
+    database.say("turn")
+    assert database("cleanup", "--identities", "alpha", "--tables", "conversations", "--execute").code == 0
+    assert database.texts() == {"entry"}
+
+
+def test_tables_of_other_names_are_refused(database: Database) -> None:
+    assert database("cleanup", "--identities", "alpha", "--tables", "secrets").code == 2
+    assert database("backfill", "--tables", "secrets").code == 2
+
+
+# -- remap -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_remap_counts_first_and_moves_only_when_told_to(database: Database) -> None:
+    database.add("one apple", "two pears")
+    database.add("one apple", theme="beta")
+    database.say("three plums")
+    figures = {"memory_entries": {"moved": 1, "dropped_duplicates": 1}, "conversations": {"moved": 1}}
+    assert database("remap", "--old", "alpha", "--new", "beta", "--json").json == {"dry_run": True, **figures}
+    assert database.log() == []
+    assert database("remap", "--old", "alpha", "--new", "beta", "--execute", "--json").json == {"dry_run": False, **figures}
+    assert database.log()[0][0] == "remap_identity"
+    assert database.log()[0][2:] == ("alpha->beta", 2, 1)
+    with database.memory("beta") as memory:
+        assert {hit.content for hit in memory.recall("apple pears plums").hits} == {"one apple", "two pears", "three plums"}
+
+
+@pytest.mark.parametrize(("old", "new"), [("alpha", "alpha"), ("alpha", " ALPHA "), ("Alpha", "alpha"), ("nothing", "Nothing")])
+def test_remap_to_the_same_theme_is_refused_in_any_case(database: Database, old: str, new: str) -> None:
+    database.add("one")
+    done = database("remap", "--old", old, "--new", new, "--execute")
+    assert done.code == 2
+    assert "same theme" in done.err
+    assert database.texts() == {"one"}
+
+
+@pytest.mark.parametrize("new", ["", " ", "_doctor", "whatsapp-dm", "external-group"])
+def test_remap_goes_only_where_a_person_may_write(database: Database, new: str) -> None:
+    database.add("one")
+    assert database("remap", "--old", "alpha", "--new", new, "--execute").code == 2
+
+
+def test_many_equal_memories_need_force_in_a_dry_run_too(database: Database) -> None:
+    texts = [f"fact number {number}" for number in range(11)]
+    database.add(*texts)
+    database.add(*texts, theme="beta")
+    refused = database("remap", "--old", "alpha", "--new", "beta")
+    assert refused.code == 1
+    assert "--force" in refused.err
+    assert database("remap", "--old", "alpha", "--new", "beta", "--execute").code == 1
+    assert database("remap", "--old", "alpha", "--new", "beta", "--execute", "--force").code == 0
+
+
+CONTACT = "agent:main:telegram:dm:4711"
+
+
+def test_rows_written_under_a_contacts_raw_identity_become_that_contacts(database: Database) -> None:
+    from hermes_mnemosyne.identity import subject_of
+
+    database.add("likes tea", theme=CONTACT)
+    assert database("remap", "--old", CONTACT, "--new", "whatsapp-dm", "--execute").code == 0
+    with database.memory() as memory:
+        subject = subject_of("whatsapp-dm", {"gateway_session_key": CONTACT}, memory.engine.key)
+    [(theme, found)] = database.asked(
+        "SELECT s.theme, s.subject FROM mnemosyne.entries AS e JOIN mnemosyne.scopes AS s ON s.id = e.scope"
+    )
+    assert (theme, found) == ("whatsapp-dm", subject)
+    assert "4711" not in str(database.log())
+
+
+def test_rows_of_a_bucket_without_a_contact_can_be_given_to_one_and_those_of_others_stay(database: Database) -> None:
+    database.add("of one", theme=CONTACT)
+    database("remap", "--old", CONTACT, "--new", "whatsapp-dm", "--execute")
+    with database.memory("whatsapp-dm") as memory:
+        op = memory.make(CaptureTurns, session_id="s", turns=(turn("of nobody known"),))
+        memory.engine.store.apply([op])
+    moved = database("remap", "--old", "whatsapp-dm", "--new", "agent:main:telegram:dm:99", "--execute", "--json").json
+    assert (moved["memory_entries"]["moved"], moved["conversations"]["moved"]) == (0, 1)
+    back = database("remap", "--old", CONTACT, "--new", "family", "--execute", "--json").json
+    assert back["memory_entries"]["moved"] == 1
+
+
+# -- backfill, reembed, maintain -------------------------------------------------------------------------------------------------
+
+
+def embedder(url: str) -> tuple[str, ...]:
+    return "--embed-url", url, "--embed-model", "toy", "--embed-protocol", "openai", "--embed-dim", "768"
+
+
+@pytest.fixture
+def with_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MNEMOSYNE_EMBEDDER")
+
+
+@pytest.mark.usefixtures("with_endpoint")
+def test_backfill_embeds_the_rows_of_one_table_and_logs_each(database: Database, embed_url: str) -> None:
+    database.add("one", "two")
+    database.say("three")
+    done = database("backfill", "--tables", "memory_entries", *embedder(embed_url), "--batch-size", "1", "--json")
+    assert done.code == 0, done.err
+    assert done.json["memory_entries"] == {"processed": 2, "succeeded": 2, "failed": 0, "remaining": 0, "unembeddable": 0}
+    assert "conversations" not in done.json
+    assert database.asked("SELECT count(*) FROM mnemosyne.vectors") == [(2,)]
+    database("backfill", *embedder(embed_url))
+    assert [row[:4] for row in database.log()] == [
+        ("backfill", "memory_entries", None, 2), ("backfill", "memory_entries", None, 0), ("backfill", "conversations", None, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("with_endpoint")
+def test_backfill_that_cannot_reach_the_endpoint_fails_and_logs_nothing(database: Database) -> None:
+    database.add("one")
+    done = database("backfill", *embedder("http://127.0.0.1:9"))
+    assert done.code == 1
+    assert database.log() == []
+
+
+@pytest.mark.usefixtures("with_endpoint")
+def test_a_dry_backfill_ends_well_without_an_endpoint(database: Database) -> None:
+    database.add("one")
+    assert database("backfill", "--dry-run", *embedder("http://127.0.0.1:9")).code == 0
+
+
+@pytest.mark.usefixtures("with_endpoint")
+def test_reembed_changes_the_dimension_of_the_store(database: Database) -> None:
+    from tests.integration.embedding_server import EmbeddingServer
+
+    database.add("one", "two")
+    for dimension in (768, 384):
+        with EmbeddingServer(dimension=dimension) as server:
+            options = ("--embed-url", server.url, "--embed-protocol", "openai", "--embed-dim", str(dimension))
+            done = database("reembed", "--admin-dsn", database.admin_dsn, "--embed-model", f"toy-{dimension}", *options)
+            assert done.code == 0, done.err
+    assert database.asked("SELECT value FROM mnemosyne.meta WHERE key = 'embed_dim'") == [("384",)]
+    assert database.asked("SELECT dimension FROM mnemosyne.vector_models WHERE active") == [(384,)]
+
+
+def test_maintain_says_what_it_does_and_that_nothing_is_left(database: Database) -> None:
+    assert run("maintain", "--admin-dsn", database.admin_dsn, "--dry-run").code == 0
+    assert run("maintain", "--admin-dsn", database.admin_dsn, "--json").json == {"dry_run": False, "steps": []}
+
+
+# -- migrate ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_migrate_lays_down_the_schema_once(bare_postgres: PgDatabase) -> None:
+    migrate = ("migrate", "--admin-dsn", bare_postgres.admin_dsn, "--json")
+    first = run(*migrate)
+    assert first.code == 0, first.err
+    assert first.json["applied"][0] == "0001_schema.sql"
+    assert run(*migrate).json["applied"] == []
+    Database(bare_postgres).add("one")
+    assert Database(bare_postgres).texts() == {"one"}
+
+
+def test_a_dry_migration_prints_a_script_and_changes_nothing(bare_postgres: PgDatabase) -> None:
+    import psycopg
+
+    script = run("migrate", "--admin-dsn", bare_postgres.admin_dsn, "--dry-run").out
+    database = Database(bare_postgres)
+    assert database.asked("SELECT count(*) FROM pg_namespace WHERE nspname = 'mnemosyne'") == [(0,)]
+    with psycopg.connect(bare_postgres.admin_dsn, autocommit=True) as db:
+        db.execute(script.encode())
+    database.add("one")
+    assert run("migrate", "--admin-dsn", bare_postgres.admin_dsn, "--json").json["applied"] == []
+
+
+def test_a_command_before_the_migration_names_it(bare_postgres: PgDatabase) -> None:
+    done = run("prune", "--days", "3", "--dsn", bare_postgres.dsn)
+    assert done.code == 1
+    assert "hermes-pgvector migrate" in done.err
+
+
+# -- settings and doors ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_database_is_read_from_the_hosts_configuration(database: Database, home: Path) -> None:
+    (home / ".hermes").mkdir()
+    section = {"plugins": {"pgvector": {"dsn": database.dsn}}}
+    (home / ".hermes" / "config.yaml").write_text(json.dumps(section), encoding="utf-8")
+    database.add("one")
+    done = run("stats", "--json")
+    assert done.code == 0, done.err
+    assert done.json["themes"] == {"alpha": {"entries": 1, "turns": 0}}
+
+
+@pytest.mark.parametrize("text", [None, "plugins: [", "- a list"])
+def test_a_configuration_that_cannot_be_read_is_an_error(tmp_path: Path, text: str | None) -> None:
+    config = tmp_path / "config.yaml"
+    if text is not None:
+        config.write_text(text, encoding="utf-8")
+    done = run("stats", "--config", str(config))
+    assert done.code == 2
+    assert str(config) in done.err
+
+
+def test_the_module_and_the_other_command_do_the_same(database: Database) -> None:
+    database.say("said long ago", at=OLD)
+    arguments = ["prune", "--days", "30", "--json"]
+    command = [sys.executable, "-m", "hermes_mnemosyne.pgvector", *arguments, "--dsn", database.dsn]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == mnemosyne(*arguments, "--db", database.dsn).json
+
+
+@pytest.mark.parametrize(
+    "command", ["prune --days 3", "cleanup --identities a", "remap --old a --new b", "backfill --tables conversations"]
+)
+def test_a_file_is_no_place_for_these_commands(command: str, tmp_path: Path) -> None:
+    mnemosyne("--db", str(tmp_path / "m.db"), "remember", "one")
+    done = mnemosyne("--db", str(tmp_path / "m.db"), *command.split())
+    assert done.code == 2
+    assert "Postgres" in done.err
+
+
+def test_usage_errors_end_with_two_and_an_unknown_database_with_one(new_postgres: Callable[..., PgDatabase]) -> None:
+    assert run().code == 2
+    assert run("remap", "--old", "a").code == 2
+    dsn = new_postgres().dsn
+    gone = run("prune", "--days", "3", "--dsn", dsn.replace("dbname=mnemosyne_test", "dbname=gone"))
+    assert gone.code == 1
