@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,7 +13,6 @@ from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.matching import (
     LONGEST_TERM,
     MOST_RANKED,
-    Choice,
     Words,
     all_of,
     any_of,
@@ -38,9 +37,11 @@ _CACHED_COUNTS = 8192
 _SMALL_COUNT = 200
 _AVERAGED = 1_000
 _USUAL_WORDS = 30.0
-# Once in a search that is bounded fewer than this share of the rows wanted have been found, more of the older ones are looked at.
+# A bounded search looks at the newest rows, this much more of them than are expected to do; where fewer match than are asked for (or
+# than a share of what may be ranked), at more of them. More than half of them is as dear as all.
+_AMPLE, _WIDER, _MUCH_WIDER = 1.3, 1.5, 8.0
 _ENOUGH = 4
-_WIDER = 4.0
+_MOST_SHARE = 0.5
 
 
 class Scopes:
@@ -56,14 +57,20 @@ class Scopes:
             folded = sorted({storable(theme)[0].casefold() for theme in reach.themes})
             found = db.execute(sql["scopes_of"], (subject, folded)).fetchall()
         self.seq: int = found[0][0]
-        self.rows: list[tuple[int, str, str, int, int, int]] = [row[1:] for row in found if row[1] is not None]
+        self.rows: list[tuple[int, str, str, int, int, int]] = [row[2:] for row in found if row[2] is not None]
         if reach.hidden:
             self.rows = [row for row in self.rows if reach.admits(row[1])]
+        self.is_partitioned: bool = found[0][1]
         self.everything = reach.themes is None and reach.subject is None and not reach.hidden
 
     def ids(self) -> list[int]:
         """Return the scope numbers."""
         return [row[0] for row in self.rows]
+
+    def conditions(self) -> dict[str, list[int] | None]:
+        """Return the parameters of the statements that search for rows of these scopes."""
+        ids = None if self.everything else self.ids()
+        return {"scopes": ids, "pruned": ids if self.is_partitioned else None}
 
     def shelves(self, where: Filter) -> list[int]:
         """Return the shelves that a filter's kinds and target leave."""
@@ -157,22 +164,25 @@ def lexical(db: Database, query: LexicalQuery, where: Filter, counts: TermCounts
     words = (counts or TermCounts()).words(db, (*query.required, *query.paired, *query.optional), where)
     values |= scoring(query, words)
     values |= {
-        "scopes": None if scopes.everything else scopes.ids(),
+        **scopes.conditions(),
         "skip": excluded_ids(db, where),
         "look": needs_rows(where),
         "expiring": expiring,
         "newest": query.newest,
         "limit": query.limit,
     }
-    found: list[Any] = []
     choice = choice_of(query, words)
-    for blocks in _blocks(db, scopes, where, choice, query.newest):
-        values["match"] = choice.within(facets, blocks)
+    wanted = query.newest or MOST_RANKED
+    share = min(1.0, _AMPLE * wanted / choice.expected) if choice.frequent and where.session_id is None else 1.0
+    ages = _ages(db, scopes, where) if share <= _MOST_SHARE else []
+    while True:
+        is_part = share <= _MOST_SHARE and bool(ages)
+        values["match"] = choice.within(facets, _blocks(ages, share) if is_part else "")
         found = db.execute(statements("search")["best"], values, prepare=False).fetchall()
-        wanted = query.newest or min(choice.expected, MOST_RANKED) / _ENOUGH
-        if found and found[0][2] >= wanted:
-            break
-    return [Candidate(row, score) for row, score, _ in found]
+        matched = found[0][2] if found else 0
+        if not is_part or matched >= (query.newest or wanted / _ENOUGH):
+            return [Candidate(row, score) for row, score, _ in found]
+        share *= max(_WIDER, _AMPLE * wanted / max(matched, 1)) if matched else _MUCH_WIDER
 
 
 def _searchable(query: LexicalQuery) -> LexicalQuery:
@@ -214,21 +224,19 @@ def _shelf_facet(scopes: Scopes, where: Filter) -> str:
     return any_of(f"'/k{shelf}'" for shelf in shelves) if len(shelves) < _SHELVES else ""
 
 
-def _blocks(db: Database, scopes: Scopes, where: Filter, choice: Choice, newest: int | None) -> Iterator[str]:
-    """Yield the facets of the newest rows, of ever more of them until about enough match, and at last no such condition."""
-    wanted = newest or MOST_RANKED
-    if choice.frequent and choice.expected > wanted and where.session_id is None:
-        places = scopes.places(where)
-        ages = [(0, scopes.seq)]
-        if len(places) <= _MOST_PLACES:
-            found = db.execute(statements("search")["ages"], (places,)).fetchall()
-            ages = [(age_of(low), age_of(high)) for _, low, high in found if low is not None]
-        share = wanted / choice.expected
-        while share < 1 / 2 and ages:
-            oldest = min(int(high - share * (high - low)) for low, high in ages)
-            yield blocks_of(max(oldest, 0), max(high for _, high in ages))
-            share *= _WIDER
-    yield ""
+def _ages(db: Database, scopes: Scopes, where: Filter) -> list[tuple[int, int]]:
+    """Return the change numbers at which the oldest and the newest row of each place were made, or those of the whole store."""
+    places = scopes.places(where)
+    if len(places) > _MOST_PLACES:
+        return [(0, scopes.seq)]
+    found = db.execute(statements("search")["ages"], (places,)).fetchall()
+    return [(age_of(low), age_of(high)) for _, low, high in found if low is not None]
+
+
+def _blocks(ages: Sequence[tuple[int, int]], share: float) -> str:
+    """Return the facets of about this share of the rows, the newest; rows are taken to have been made at a steady pace."""
+    oldest = min(int(high - share * (high - low)) for low, high in ages)
+    return blocks_of(max(oldest, 0), max(high for _, high in ages))
 
 
 class TermCounts:
@@ -313,7 +321,7 @@ class TermCounts:
         values = {
             "terms": sought,
             "matches": [all_of([facets, f"'{term}':A"]) for term in sought],
-            "scopes": None if scopes.everything else scopes.ids(),
+            **scopes.conditions(),
             "ceiling": ceiling,
         }
         found = dict(db.execute(statements("search")["count"], values, prepare=False).fetchall()) if sought else {}

@@ -1,10 +1,10 @@
 -- name: scopes_all
-SELECT q.seq, s.id, s.theme, s.subject, s.memory_rows, s.user_rows, s.turn_rows
+SELECT q.seq, (SELECT relkind = 'p' FROM pg_class WHERE oid = 'mnemosyne.tokens'::regclass), s.id, s.theme, s.subject, s.memory_rows, s.user_rows, s.turn_rows
 FROM mnemosyne.sequence AS q LEFT JOIN mnemosyne.scopes AS s ON $1::text IS NULL OR s.subject = $1::text
 ORDER BY s.id
 
 -- name: scopes_of
-SELECT q.seq, s.id, s.theme, s.subject, s.memory_rows, s.user_rows, s.turn_rows
+SELECT q.seq, (SELECT relkind = 'p' FROM pg_class WHERE oid = 'mnemosyne.tokens'::regclass), s.id, s.theme, s.subject, s.memory_rows, s.user_rows, s.turn_rows
 FROM mnemosyne.sequence AS q LEFT JOIN mnemosyne.scopes AS s
     ON md5(s.folded) IN (SELECT md5(f) FROM unnest($2::text[]) AS f) AND s.folded = ANY($2::text[])
     AND ($1::text IS NULL OR s.subject = $1::text)
@@ -39,7 +39,8 @@ WHERE n.scope = ANY($2::bigint[]) AND md5(n.session_id) = md5($1::text) AND n.se
 -- name: best
 -- Of the `newest` matches (all where it is NULL) the best. `ts_rank` of one word grows with its places in a row towards 1; what it
 -- counts for grows less the more it is, and less in a long row. Words beyond the eighth count in two groups, by their mean weight.
--- OFFSET 0: scores are sorted, not the vectors that they are of.
+-- OFFSET 0: scores are sorted, not the vectors that they are of. Scopes are asked for by row number, which no index knows: to look up
+-- each row of a scope in another index would take longer than the search. Partitions are chosen by `pruned`.
 SELECT row, score, found FROM (
     SELECT row, score, count(*) OVER () AS found FROM (
         SELECT row, score FROM (
@@ -58,7 +59,8 @@ SELECT row, score, found FROM (
             FROM mnemosyne.tokens AS k
             CROSS JOIN LATERAL (SELECT :least::float8 + :slope::float8 * k.words AS norm) AS n
             WHERE k.tsv @@ :match::tsquery
-                AND (:scopes::bigint[] IS NULL OR k.scope = ANY(:scopes::bigint[]))
+                AND (:scopes::bigint[] IS NULL OR k.row >> 38 = ANY(:scopes::bigint[]))
+                AND (:pruned::bigint[] IS NULL OR k.scope = ANY(:pruned::bigint[]))
                 AND k.row <> ALL(:skip::bigint[])
                 AND (NOT :expiring::boolean OR NOT k.tsv @@ '''/ve'''::tsquery OR EXISTS (
                     SELECT 1 FROM mnemosyne.entries AS x WHERE x.scope = k.scope AND x.id = k.row AND x.valid_until > :now::text))
@@ -73,7 +75,10 @@ SELECT row, score, found FROM (
 SELECT w.term, (
     SELECT count(*) FROM (
         SELECT 1 FROM mnemosyne.tokens AS k
-        WHERE k.tsv @@ w.match::tsquery AND (:scopes::bigint[] IS NULL OR k.scope = ANY(:scopes::bigint[])) LIMIT :ceiling::bigint
+        WHERE k.tsv @@ w.match::tsquery
+            AND (:scopes::bigint[] IS NULL OR k.row >> 38 = ANY(:scopes::bigint[]))
+            AND (:pruned::bigint[] IS NULL OR k.scope = ANY(:pruned::bigint[]))
+        LIMIT :ceiling::bigint
     ) AS c)
 FROM unnest(:terms::text[], :matches::text[]) AS w (term, match)
 
