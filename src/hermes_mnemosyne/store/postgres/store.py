@@ -15,7 +15,7 @@ from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
 from hermes_mnemosyne.store.exporting import Source, records
 from hermes_mnemosyne.store.operations import Operation, Outcome
-from hermes_mnemosyne.store.postgres import forwarded, indexing, ledger, reading, schema, search, upkeep
+from hermes_mnemosyne.store.postgres import adopting, forwarded, indexing, ledger, reading, schema, search, upkeep
 from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.errors import REJECTIONS
@@ -236,6 +236,7 @@ class PostgresStore(PostgresVectors):
         """Do due work as far as time allows; True when nothing is left."""
         until = time.monotonic() + seconds
         done = self._take_forwarded(until)
+        self._take_over()
         if hurry:
             upkeep.erase(self._connections)
         done = self._reindexer.contexts(until=until) and done
@@ -244,6 +245,13 @@ class PostgresStore(PostgresVectors):
             self._old_index = not finished
             done = done and finished
         return self.remove_old_vectors(until=until) and done
+
+    def _take_over(self) -> None:
+        """Copy old rows of contacts that whoever ran migrate could not tell apart, where this host has the subject key."""
+        with self._connections.reading() as db:
+            due = adopting.due(db, self._tools.key)
+        if due:
+            adopting.adopt(self._connections, self._tools)
 
     def _take_forwarded(self, until: float) -> bool:
         """Apply what old writers have done; True when nothing is left that this host can apply."""
@@ -274,7 +282,9 @@ class PostgresStore(PostgresVectors):
     def due(self) -> bool:
         """Tell whether there is work for `upkeep`."""
         with self._connections.reading() as db:
-            if self._old_index or forwarded.waiting(db) or db.execute(statements("upkeep")["stale"], (1,)).fetchone():
+            if adopting.due(db, self._tools.key) or forwarded.waiting(db):
+                return True
+            if self._old_index or db.execute(statements("upkeep")["stale"], (1,)).fetchone():
                 return True
             if upkeep.pending(db) and upkeep.may_vacuum(db):
                 return True
