@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from hermes_mnemosyne.contact import Contact
 from hermes_mnemosyne.embedding import Embedding
 from hermes_mnemosyne.intake import Intake
 from hermes_mnemosyne.keys import SubjectKey
+from hermes_mnemosyne.link import Link
 from hermes_mnemosyne.pending import overlay_of, recall_waiting
 from hermes_mnemosyne.recall.analyse import TextAnalyser
 from hermes_mnemosyne.recall.boosts import Boosts
@@ -35,7 +36,7 @@ from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.spool import DrainReport, Spool
 from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
 from hermes_mnemosyne.store.protocol import Filter, Reach, Store
-from hermes_mnemosyne.stores import FilePlace, Place, Watched
+from hermes_mnemosyne.stores import FilePlace, Place
 from hermes_mnemosyne.values import RecallQuery, RecallResult
 from hermes_mnemosyne.worker import Worker
 
@@ -47,15 +48,10 @@ _OVERLAID = 2000
 _DRAIN_PAUSE = 0.002
 _PAUSE = 0.02
 _QUIET = 0.3
+# Hooks go before the drain of their process, which would take the interpreter from them: it begins so long after the last one, but
+# does its part of a second after each second.
+_CALM, _MOST_CALM, _SHARE = 0.05, 1.0, 0.2
 _PRUNE_EVERY = 6 * 3600.0
-# A server that is away is tried again by the worker after at most so long, and for as long as anything waits for it.
-_LONGEST_PAUSE = 20.0
-# Whoever asks for it again has it tried at once, unless it was tried less than so long ago.
-_LEAST_REST = 2.0
-_RETRY_WAIT = 0.03
-# Whoever has waited in vain for so long spares the next one the wait.
-_LONG_WAIT = 1.0
-_MOST_TASKS = 256
 # A recall looks at no more of what waits for a server: each operation asks the server.
 _OVERLAID_OF_SERVER = 200
 _RECALL_BATCH = 64
@@ -74,7 +70,6 @@ class Engine:
         # Writes of contacts who cannot be told apart without the key; see hermes/provider/waiting.
         self.waiting = Spool(place.beside("waiting.db"), max_bytes=settings.spool_max_bytes)
         self.contact = Contact()
-        self._tasks: deque[Callable[[], None]] = deque(maxlen=_MOST_TASKS)
         self._bound = False
         # When an agent of a theme was noted last (monotonic seconds), see hermes/provider/attributing.
         self.seen: dict[str, float] = {}
@@ -83,7 +78,6 @@ class Engine:
         self._create = create
         self._opening = threading.Lock()
         self._store: Store | None = None
-        self._raw: Store | None = None
         self._recaller: Recaller | None = None
         # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
         self.clock = HybridClock(secrets.token_hex(8))
@@ -96,9 +90,9 @@ class Engine:
         self.embedding = Embedding(settings, lambda: self.store)
         self.backfill = Backfill(self.embedding, lambda: self.store)
         self._written = 0.0
+        self._hooked = float("-inf")
         self._worker = Worker(lambda: self._work(hurry=False), name="mnemosyne-worker")
-        if place.is_server:
-            self._worker.be_patient(_LONGEST_PAUSE)
+        self._link = Link(str(place), self.contact, self._worker) if place.is_server else None
         forks.guard(self)
 
     # -- opening -----------------------------------------------------------------------------------------------------------------
@@ -117,14 +111,11 @@ class Engine:
         return self._store or self._open(self.settings.busy_timeout)
 
     def _open(self, wait: float) -> Store:
-        if not self.place.is_server:
+        if self._link is None:
             return self._opened(wait)
         # Only the worker connects for the first time: it may wait for a server that hangs, a caller may not.
-        if not self.ready(wait) and wait >= _LONG_WAIT and self.contact.state == "unverified":
-            self.contact.failed(StoreUnavailable(f"{self.place} does not answer: what is written is kept and follows"))
-        if self._store is None:
-            raise self.contact.error()
-        return self._store
+        self._link.await_first(wait)
+        return self._opened(wait)
 
     def _opened(self, wait: float) -> Store:
         if not self._opening.acquire(timeout=wait):
@@ -138,10 +129,9 @@ class Engine:
                 if expected:
                     self.key.expect(expected)
                 self.clock.adopt(store.replica, store.last_clock())
-                if self.place.is_server:
+                if self._link is not None:
                     # Not before: its first answer tells those who wait that the store is here.
-                    self._raw = store
-                    store = Watched.over(store, self.contact, lambda: self.ready(_RETRY_WAIT))
+                    store = self._link.watched(store)
                 self._store = store
                 if store.due() or (self.embedding.is_on and not self.one_shot):
                     self.wake()
@@ -154,44 +144,12 @@ class Engine:
 
         A server may when it answered the last time. Else the worker tries it, and this waits for that for at most `wait` seconds.
         """
-        if not self.place.is_server or (self._store is not None and self.contact.is_there):
-            return True
-        if self.contact.state == "away" and not self.contact.rested(_LEAST_REST):
-            self.wake()
-            return False
-        self._worker.hurry()
-        return self.contact.wait(wait) and self._store is not None
+        return self._link is None or self._link.ready(wait)
 
     def when_ready(self, task: Callable[[], None]) -> None:
-        """Let the worker run `task` once the server answers; only the latest are kept, and none beyond this process."""
-        self._tasks.append(task)
-        self.wake()
-
-    def _reach_server(self) -> bool:
-        """Try a server that is not known to be there, in the worker's thread; tell whether it is."""
-        if self._store is not None and self.contact.is_there:
-            return True
-        try:
-            if self._raw is None or self._store is None:
-                self._opened(self.settings.busy_timeout)
-            else:
-                self._raw.meta("subject_key")
-        except MnemosyneError as error:
-            known = self.contact.problem
-            self.contact.failed(error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error)))
-            if self.contact.problem != known:
-                _log.warning("%s is away, writes are queued: %s", self.place, error)
-            return False
-        self.contact.worked()
-        return True
-
-    def _run_tasks(self) -> None:
-        while self._tasks:
-            task = self._tasks.popleft()
-            try:
-                task()
-            except (MnemosyneError, OSError) as error:
-                _log.warning("what waited for the database was not done: %s", error)
+        """Let the worker run `task` once the server answers; of a file, do nothing."""
+        if self._link is not None:
+            self._link.when_ready(task)
 
     @property
     def recaller(self) -> Recaller:
@@ -227,7 +185,10 @@ class Engine:
         if not ops:
             return []
         if hook:
-            return self._intake.accept_of_hook(ops) if self.place.is_server else self._submit_hook(ops)
+            if not self.place.is_server:
+                return self._submit_hook(ops)
+            self._hooked = time.monotonic()
+            return self._intake.accept_of_hook(ops)
         until = time.monotonic() + self.settings.busy_timeout
         if not self.spool.is_empty():
             self.drain(wait=self.settings.busy_timeout, theme=ops[0].theme)
@@ -314,6 +275,17 @@ class Engine:
             self.wake()  # a forget among them has left work
         return report
 
+    def _drain_beside_hooks(self) -> DrainReport:
+        """Drain all that waits, in parts while hooks are at work."""
+        while True:
+            began = time.monotonic()
+            while (left := self._hooked + _CALM - time.monotonic()) > 0 and time.monotonic() - began < _MOST_CALM:
+                time.sleep(left)
+            is_calm = time.monotonic() - self._hooked >= _CALM
+            report = self.drain(wait=_DRAIN_WAIT, until=None if is_calm else time.monotonic() + _SHARE)
+            if not report.left or report.stopped or not report.applied + report.quarantined or self._worker.is_ending:
+                return report
+
     def overlay(self, reach: Reach) -> tuple[Overlay, bool]:
         """Return what a recall must see of the spool, after an attempt to drain it, and whether that is all of it."""
         self._complete_brief()
@@ -348,14 +320,12 @@ class Engine:
         done = True
         if not self._intake.move_held():
             return False
-        if self.place.is_server:
-            if not self._reach_server():
-                # Nothing waits for it: the next one who asks tries again.
-                return self.spool.is_empty() and not self._tasks
-            self._run_tasks()
+        if self._link is not None and not self._link.reach(lambda: self._opened(self.settings.busy_timeout)):
+            # Where nothing waits for it, the next one who asks has it tried again.
+            return self.spool.is_empty() and not self._link.has_tasks
         if not self.spool.is_empty():
             try:
-                report = self.drain(wait=_DRAIN_WAIT)
+                report = self._drain_beside_hooks() if self.place.is_server and not hurry else self.drain(wait=_DRAIN_WAIT)
             except StoreUnavailable as error:
                 _log.warning("the spool waits: %s", error)
                 return False
@@ -425,8 +395,8 @@ class Engine:
         """Renew what a forked child cannot use: locks whose holders are not there, and the worker."""
         self._opening = threading.Lock()
         self._intake.renew()
-        self._tasks.clear()
-        self.contact.renew()
+        if self._link is not None:
+            self._link.renew()
         self.clock.renew_lock()
         self.embedding.renew()
         self._worker.renew()

@@ -135,6 +135,9 @@ class Spool:
             return True
 
         try:
+            # In one step what nearly always is one operation for which there is room; else it is looked at what it is.
+            if len(rows) == 1 and self._file.write_one("add_within", *rows[0], self._max_bytes, wait=wait):
+                return
             accepted = self._file.write(add, wait=wait, create=True)
         except StoreFull:
             self._unrecorded += 1

@@ -52,6 +52,11 @@ class Worker:
         thread = self._thread
         return self._pid == os.getpid() and thread is not None and thread.is_alive()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether its job is to come to an end."""
+        return self._stop.is_set()
+
     def wake(self) -> None:
         """See to it that the job runs soon."""
         if self._pid != os.getpid():

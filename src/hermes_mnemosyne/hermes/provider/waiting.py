@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hermes_mnemosyne.core import Engine
 
 RELEASE_SECONDS = 1.0
+KEYLESS = "the subject key is missing or another one: copy it to this host"
 _TO_COME = "?"
 _KNOWN_BY = (
     "gateway_session_key", "platform", "chat_type", "chat_id", "thread_id", "user_id", "user_id_alt", "user_name", "chat_name",
@@ -82,13 +83,16 @@ def release(engine: Engine, *, seconds: float = RELEASE_SECONDS) -> DrainReport:
 
     Raises StoreBusy, StoreFull, StoreUnavailable.
     """
-    if engine.waiting.is_empty(wait=seconds):
+    if engine.waiting.is_empty(wait=seconds) or not engine.ready(0.0):
         return DrainReport()
     key = StoreKey(engine)
+    if key.digest("subject") is None:
+        # With every hook that comes: what waits is not read for nothing.
+        return DrainReport(stopped=KEYLESS)
 
     def apply(ops: Sequence[Operation]) -> list[Outcome]:
         if key.digest("subject") is None:
-            raise StoreUnavailable("the subject key is missing or another one: copy it to this host")
+            raise StoreUnavailable(KEYLESS)
         known = {op.op_id: _known(op, key) for op in ops}
         done = iter(engine.submit([op for op in known.values() if op is not None], hook=True))
         return [

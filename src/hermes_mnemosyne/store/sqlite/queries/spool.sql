@@ -101,6 +101,11 @@ SELECT changes();
 -- name: add
 INSERT INTO operation (op_id, theme, queued_at, bytes, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (op_id) DO NOTHING;
 
+-- name: add_within
+INSERT INTO operation (op_id, theme, queued_at, bytes, body)
+SELECT ?1, ?2, ?3, ?4, ?5 WHERE (SELECT bytes FROM totals) + ?4 <= ?6
+ON CONFLICT (op_id) DO NOTHING RETURNING 1;
+
 -- name: take_over
 INSERT INTO operation (op_id, theme, queued_at, quarantined_at, attempts, error, bytes, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (op_id) DO NOTHING;
