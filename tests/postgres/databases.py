@@ -165,10 +165,7 @@ def migrate(admin_dsn: str, role: str, partitions: int = 0) -> None:
     from hermes_mnemosyne.recall.analyse import TextAnalyser
     from hermes_mnemosyne.store.postgres import migrate as migrating
 
-    report = migrating.migrate(admin_dsn, runtime_role=role, partitions=partitions, analyser=TextAnalyser().version)
-    with _connect(admin_dsn) as db:
-        for statement in report.grants:
-            db.execute(statement)
+    migrating.migrate(admin_dsn, runtime_role=role, partitions=partitions, analyser=TextAnalyser().version)
 
 
 def prepare(admin_dsn: str, role: str, name: str = "memory") -> PgDatabase:
