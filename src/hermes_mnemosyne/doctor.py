@@ -65,12 +65,14 @@ def examine(memory: Memory, *, effective: Effective | None = None, home: Path | 
         checks += _guarded("integrity", lambda: _integrity(memory))
         checks += _guarded("erasure", lambda: _erasure(memory))
         checks += _guarded("subject key", lambda: _subject_key(memory))
+        if memory.engine.place.is_server:
+            checks += _guarded("indexes", lambda: _server(memory))
     checks += _guarded("spool", lambda: _spool(memory))
     checks += _guarded("modes", lambda: _modes(memory))
     checks += _guarded("vectors", lambda: _vectors(memory))
     if effective is not None:
         checks += _guarded("settings", lambda: _settings(effective))
-    checks += _guarded("hermes", lambda: _hermes(home))
+    checks += _guarded("hermes", lambda: _hermes(home, "pgvector" if memory.engine.place.is_server else "mnemosyne"))
     checks += _guarded("python", _python)
     return Report(tuple(checks))
 
@@ -171,6 +173,25 @@ def _subject_key(memory: Memory) -> Iterator[Check]:
         yield Check("subject key", "ok", f"{memory.engine.key.path} is the one this store was made with")
 
 
+def _server(memory: Memory) -> Iterator[Check]:
+    from hermes_mnemosyne import maintenance
+
+    database = maintenance.of(memory)
+    wanting = database.wanting_indexes()
+    for theme, rows in wanting:
+        what = f"theme {theme}" if theme else "all themes together"
+        yield Check("indexes", "warn", f"{what} with {rows} vectors is searched without an index", "hermes-pgvector maintain")
+    if not wanting:
+        yield Check("indexes", "ok", "every index of vectors that is needed is there")
+    changes = database.forwarded()
+    if changes["held"]:
+        detail = f"{changes['held']} changes to rows of contacts, made under the old names, wait for the subject key"
+        yield Check("old names", "warn", detail, f"copy the key of this store to {memory.engine.key.path}")
+    if changes["failed"]:
+        detail = f"{changes['failed']} changes made under the old names could not be applied"
+        yield Check("old names", "warn", detail, "see the column problem of mnemosyne.forwarded")
+
+
 def _spool(memory: Memory) -> Iterator[Check]:
     figures = memory.engine.spool.status()
     sound = True
@@ -217,6 +238,8 @@ def _vectors(memory: Memory) -> Iterator[Check]:
     figures = memory.engine.embedding_figures()
     numpy = "" if find_spec("numpy") else "; without numpy, so in plain Python"
     searched = f"searched by sketch and exactly, no SQLite extension is needed{numpy}"
+    if memory.engine.place.is_server:
+        searched = "searched by pgvector"
     if figures["embedder"] is None:
         status: Status = "warn" if figures["problem"] else "off"
         yield Check("vectors", status, f"{figures['why']}: recall is by words; vectors would be {searched}")
@@ -252,29 +275,35 @@ def _settings(effective: Effective) -> Iterator[Check]:
         yield Check("settings", "ok", f"{changed} set, the rest default")
 
 
-def _hermes(home: Path | None) -> Iterator[Check]:
-    from hermes_mnemosyne.install import inspect, rivals
+def _hermes(home: Path | None, provider: str) -> Iterator[Check]:
+    from hermes_mnemosyne.install import inspect
+    from hermes_mnemosyne.rivals import COMMANDS, older_units, rivals
 
+    install = f"{COMMANDS[provider]} install"
     if home is None:
-        yield Check("hermes", "off", "there is no Hermes home", "install hermes-agent, then mnemosyne install")
+        yield Check("hermes", "off", "there is no Hermes home", f"install hermes-agent, then {install}")
         return
-    found = inspect(home)
+    found = inspect(home, provider=provider)
     place = f"{found.directory} is {found.status}" + (f" (of {found.owner})" if found.owner else "")
     match found.status:
         case "absent":
-            yield Check("hermes", "off", f"{home} has no plugin directory of Mnemosyne", "mnemosyne install")
+            yield Check("hermes", "off", f"{home} has no plugin directory of Mnemosyne", install)
         case "current" | "linked":
             yield Check("hermes", "ok", place)
-        case "stale":
-            yield Check("hermes", "warn", place, "mnemosyne install")
+        case "stale" | "older":
+            yield Check("hermes", "warn", place, install)
         case _:
-            yield Check("hermes", "warn", place, "move it away, or mnemosyne install --force")
-    for rival in rivals():
-        yield Check("hermes", "warn", rival)
-    yield _active(home)
+            yield Check("hermes", "warn", place, f"move it away, or {install} --force")
+    for line in (*rivals(provider), *older_units(provider)):
+        detail, _, remedy = line.partition(": ")
+        yield Check("hermes", "warn", detail, remedy)
+    active = _active(home, provider)
+    yield active
+    if active.status == "ok" and provider == "pgvector":
+        yield _loaded(home, provider)
 
 
-def _active(home: Path) -> Check:
+def _active(home: Path, provider: str) -> Check:
     from hermes_mnemosyne.config_files import HERMES_CONFIG, read_mapping
 
     try:
@@ -283,9 +312,21 @@ def _active(home: Path) -> Check:
         return Check("hermes provider", "fail", str(error))
     memory = data.get("memory")
     active = memory.get("provider") if isinstance(memory, dict) else None
-    if active == "mnemosyne":
-        return Check("hermes provider", "ok", "mnemosyne is the active provider")
-    return Check("hermes provider", "off", f"the active provider is {active or 'none'}", "hermes memory setup mnemosyne")
+    if active == provider:
+        return Check("hermes provider", "ok", f"{provider} is the active provider")
+    return Check("hermes provider", "off", f"the active provider is {active or 'none'}", f"hermes memory setup {provider}")
+
+
+def _loaded(home: Path, provider: str) -> Check:
+    """Ask the host in a process of its own what it loads under the name: two packages and a directory may claim it."""
+    from hermes_mnemosyne.install import verify
+
+    found = verify(home, provider=provider)
+    if not found.by_host:
+        return Check("hermes loads", "off", "hermes-agent was not found", "put hermes on the PATH")
+    if not found.ok:
+        return Check("hermes loads", "warn", found.detail or "another provider", "hermes-pgvector install")
+    return Check("hermes loads", "ok", f"the {found.source} of Mnemosyne")
 
 
 def _python() -> Iterator[Check]:

@@ -23,7 +23,8 @@ LAYERS = (
     {"identity", "setting_keys", "store"},
     {"asking", "cancelling", "capture", "drafts", "embed", "mirror", "pending", "recall", "settings", "spool"},
     {
-        "backfill", "contact", "core", "doctor", "embedding", "engine", "figures", "install", "intake", "maintenance", "reaching", "registry", "stores",
+        "backfill", "contact", "core", "doctor", "embedding", "engine", "figures", "install", "intake", "link",
+        "maintenance", "reaching", "registry", "rivals", "stores",
         "transfer", "worker",
     },
     {""},  # the package's own __init__, which hands out the public names

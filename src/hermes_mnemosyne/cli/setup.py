@@ -57,7 +57,8 @@ def _install(args: argparse.Namespace, out: Output) -> int:
     from hermes_mnemosyne.install import install, remove
 
     home = _hermes_home(args)
-    report = (remove if args.remove else install)(home, force=args.force)
+    provider = getattr(args, "mnemosyne_provider", "mnemosyne")
+    report = (remove if args.remove else install)(home, provider=provider, force=args.force)
     if out.json_mode:
         out.json(_report_object(report))
     else:
@@ -87,7 +88,14 @@ def _report_object(report: InstallReport) -> dict[str, Any]:
         "ok": report.ok,
         "action": report.action,
         "directory": str(report.directory),
-        "verified": None if check is None else {"ok": check.ok, "by_host": check.by_host, "detail": check.detail},
+        "verified": None
+        if check is None
+        else {
+            "ok": check.ok,
+            "by_host": check.by_host,
+            "detail": check.detail,
+            "source": check.source,
+        },
         "backup": None if report.backup is None else str(report.backup),
         "warnings": report.warnings,
         "next_steps": report.next_steps,
@@ -100,7 +108,10 @@ def _print_report(report: InstallReport, out: Output) -> None:
     if report.backup is not None:
         out.line(f"the directory that stood there was kept as {visible(str(report.backup))}")
     if report.verification is not None and report.verification.ok:
-        out.line("checked: " + ("Hermes loads it" if report.verification.by_host else "it can be imported"))
+        out.line(
+            "checked: "
+            + (f"Hermes loads it (the {report.verification.source})" if report.verification.by_host else "it can be imported")
+        )
     for warning in report.warnings:
         out.line(out.style(f"warning: {visible(warning)}", "yellow"))
     if report.next_steps:
@@ -203,8 +214,8 @@ def _command() -> str:
 
 
 def _config(args: argparse.Namespace, out: Output) -> int:
-    from hermes_mnemosyne.masking import mask, mask_value
     from hermes_mnemosyne.dsn import Dsn
+    from hermes_mnemosyne.masking import mask, mask_value
     from hermes_mnemosyne.settings import shown
     from hermes_mnemosyne.stores import place_of
 

@@ -73,7 +73,7 @@ def _stats(args: argparse.Namespace, out: Output) -> int:
 
 def is_known(figures: Mapping[str, Any]) -> bool:
     """Tell whether the figures are those of a store that answered."""
-    return figures["store"].get("state") != "unverified"
+    return bool(figures["store"].get("state") != "unverified")
 
 
 def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
