@@ -14,17 +14,18 @@ from typing import Any
 
 from psycopg import sql
 
+from hermes_mnemosyne.store.postgres import vector_indexes
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.search import Scopes, excluded_ids, params, scopes_of
 from hermes_mnemosyne.store.postgres.sql import Statement, statements
-from hermes_mnemosyne.store.postgres.vector_indexes import MOST_OWN, Catalogue, Indexes, in_scope, threshold
+from hermes_mnemosyne.store.postgres.vector_indexes import MOST_OWN, Catalogue, Indexes, in_scope
 from hermes_mnemosyne.store.postgres.vectors import Number, filled, fitted, model_of, stored
 from hermes_mnemosyne.store.protocol import Candidate, Filter
 from hermes_mnemosyne.store.writing.rows import SHELVES, TURN
 
 # What it costs, measured in rows that are compared exactly: to ask an index at all, for each row that it looks at (these lie
 # anywhere), and to compare a row that was chosen by its text first.
-_START, _LOOK, _CHOSEN = 1_000, 12, 2.5
+START, LOOK, CHOSEN = 1_000, 12, 2.5
 # An index finds the nearest rows by vectors with half of the digits, and not quite all: it is asked for more.
 _SPARE, _SPARE_SHARE = 20, 4
 _LEAST_EF, _MOST_EF = 120, 1_000
@@ -48,7 +49,7 @@ class _Part:
         """Return what it costs to search them."""
         if not self.indexed:
             return self.rows
-        return _START + _LOOK * fetched * self.indexed / max(self.rows, 1)
+        return START + LOOK * fetched * self.indexed / max(self.rows, 1)
 
 
 def nearest(db: Database, catalogue: Catalogue, key: str, vector: Sequence[float], where: Filter, limit: int) -> list[Candidate]:
@@ -63,7 +64,7 @@ def nearest(db: Database, catalogue: Catalogue, key: str, vector: Sequence[float
         return []
     search = _Search(db, model, number, where, limit)
     best = [_Part(None if scopes.everything else scopes.ids(), rows)]
-    if rows > threshold(len(vector)):
+    if rows > vector_indexes.threshold(len(vector)):
         best = _cheapest(db, scopes, where, (model, catalogue.get(db)), search.fetched)
         search.iterates = catalogue.get(db).iterates
     found = search.chosen(best, scopes, rows) if _chooses(where) else None
@@ -90,9 +91,9 @@ def _cheapest(db: Database, scopes: Scopes, where: Filter, known: tuple[int, Ind
         ways.append([_Part(ids, rows, total)])
     own, rest, left = [], [], 0
     for row in scopes.rows:
-        here = sum(row[3 + shelf] for shelf in shelves)
-        if (model, row[0]) in indexes.own and here > _START:
-            own.append(_Part([row[0]], here, sum(row[3:6]), row[0]))
+        here = sum(row[3:][shelf] for shelf in shelves)
+        if (model, row[0]) in indexes.own and here > START:
+            own.append(_Part([row[0]], here, sum(row[3:]), row[0]))
         elif here:
             rest.append(row[0])
             left += here
@@ -137,7 +138,7 @@ class _Search:
     def chosen(self, parts: Sequence[_Part], scopes: Scopes, rows: int) -> Found | None:
         """Return the nearest of the rows that pass the conditions, None when these are too many to be compared one by one."""
         indexed = max(part.indexed for part in parts)
-        most = math.isqrt(int(_LOOK / _CHOSEN * self.fetched * indexed)) if indexed else rows // 3
+        most = math.isqrt(int(LOOK / CHOSEN * self.fetched * indexed)) if indexed else rows // 3
         cap = max(_FEWEST_CHOSEN, most)
         values = {"scopes": None if scopes.everything else scopes.ids(), "cap": cap}
         found = self._run(fitted("nearest_of_chosen", self.dimension), values)
@@ -154,7 +155,7 @@ class _Search:
 
     def _by_index(self, part: _Part) -> Found:
         ef = min(_MOST_EF, max(_LEAST_EF, 2 * self.limit))
-        most = max(_LEAST_SCAN, part.rows // _LOOK)
+        most = max(_LEAST_SCAN, part.rows // LOOK)
         scopes = part.scopes if part.own is None else None
         statement = _by_index(self.model, self.dimension, part.own)
         settings = statements("vectors")

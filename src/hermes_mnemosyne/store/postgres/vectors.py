@@ -10,6 +10,7 @@ from functools import cache
 
 from pgvector import HalfVector, Vector
 from psycopg import sql
+from psycopg.types.array import ListBinaryDumper
 
 from hermes_mnemosyne._errors import InvalidInput, NotFound
 from hermes_mnemosyne.store.postgres.database import Database
@@ -133,7 +134,10 @@ def attach(db: Database, key: str, vectors: Mapping[int, Number], cut: frozenset
     rows = _unchanged(db, list(vectors), texts)
     if rows:
         values = (number, rows, [row in cut for row in rows], [vectors[row] for row in rows])
-        db.execute(fitted("attach", dimension), values)
+        with db.raw.cursor() as cursor:
+            # A list goes as text otherwise, whatever it holds.
+            cursor.adapters.register_dumper(list, ListBinaryDumper)
+            cursor.execute(fitted("attach", dimension), values)
     return len(rows)
 
 
