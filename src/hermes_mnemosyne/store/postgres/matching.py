@@ -97,8 +97,8 @@ class Choice:
         return all_of([facets, any_of(f"({part})" for part in parts)])
 
 
-def choice_of(query: LexicalQuery, words: Words) -> Choice:
-    """Return which rows a query chooses."""
+def choice_of(query: LexicalQuery, words: Words, waste: float) -> Choice:
+    """Return which rows a query chooses; `waste` is how many times as many rows are looked at as are within reach."""
     found = []
     if query.required and query.all_required:
         found.append((all_of(quoted(query.required)), words.together(sorted(query.required, key=words.matches))))
@@ -110,9 +110,10 @@ def choice_of(query: LexicalQuery, words: Words) -> Choice:
     ]
     found.sort(key=lambda part: part[1])
     total = sum(expected for _, expected in found)
-    if query.newest is None and total <= MOST_RANKED:
+    most = MOST_RANKED / waste
+    if query.newest is None and total <= most:
         return Choice(any_of(part for part, _ in found), "", 0.0)
-    most = MOST_RANKED / 2 if query.newest is None else -1.0
+    most = most / 2 if query.newest is None else -1.0
     totals = itertools.accumulate(expected for _, expected in found)
     kept = [reached <= most for reached in totals]
     rare = [part for (part, _), keep in zip(found, kept, strict=True) if keep]

@@ -29,7 +29,11 @@ from hermes_mnemosyne.text import storable
 
 _SHELVES = len(SHELVES) + 1
 _KNOWN_REACHES = 64
-# The index looks at each row of these scopes once per scope: beyond this product, rows of other scopes are left out afterwards.
+# Where one row in so many of the store is not within reach, or one in so many is, rows of other scopes are left out after they are
+# found; else each of up to so many scopes is searched for itself.
+_LITTLE_WASTE, _MUCH_WASTE = 2.0, 8.0
+_MOST_GROUPS, _MOST_GROUPS_OF_FEW = 64, 256
+# The index compares each row of these scopes with each scope: beyond this product, rows of other scopes are left out afterwards.
 _MOST_SCOPE_CHECKS = 200_000
 # Of more places than this the newest part and the frequent words are taken to be those of the whole store.
 _MOST_PLACES = 12
@@ -171,18 +175,35 @@ def lexical(db: Database, query: LexicalQuery, where: Filter, counts: TermCounts
         "newest": query.newest,
         "limit": query.limit,
     }
-    choice = choice_of(query, words)
-    wanted = query.newest or MOST_RANKED
+    groups, waste = _groups(scopes, where)
+    choice = choice_of(query, words, waste)
+    wanted = query.newest or MOST_RANKED / waste
     share = min(1.0, _AMPLE * wanted / choice.expected) if choice.frequent and where.session_id is None else 1.0
     ages = _ages(db, scopes, where) if share <= _MOST_SHARE else []
     while True:
         is_part = share <= _MOST_SHARE and bool(ages)
-        values["match"] = choice.within(facets, _blocks(ages, share) if is_part else "")
+        blocks = _blocks(ages, share) if is_part else ""
+        values["matches"] = [choice.within(all_of((group, facets)), blocks) for group in groups]
         found = db.execute(statements("search")["best"], values, prepare=False).fetchall()
         matched = found[0][2] if found else 0
         if not is_part or matched >= (query.newest or wanted / _ENOUGH):
             return [Candidate(row, score) for row, score, _ in found]
-        share *= max(_WIDER, _AMPLE * wanted / max(matched, 1)) if matched else _MUCH_WIDER
+        share *= max(_WIDER, _AMPLE * wanted / matched) if matched else _MUCH_WIDER
+
+
+def _groups(scopes: Scopes, where: Filter) -> tuple[list[str], float]:
+    """Return a facet for each scope, or an empty one for all, and how many times too many rows are looked at then.
+
+    A facet for any of many scopes would be compared with every row of each.
+    """
+    ids, spread = scopes.ids(), scopes.seq / scopes.size(where)
+    if not scopes.everything and (
+        len(ids) == 1
+        or (spread > _LITTLE_WASTE and len(ids) <= _MOST_GROUPS)
+        or (spread > _MUCH_WASTE and len(ids) <= _MOST_GROUPS_OF_FEW)
+    ):
+        return [f"'/s{number}'" for number in ids], 1.0
+    return [""], 1.0 if scopes.everything else max(1.0, spread / _LITTLE_WASTE)
 
 
 def _searchable(query: LexicalQuery) -> LexicalQuery:
@@ -202,21 +223,13 @@ def _facets(db: Database, scopes: Scopes, where: Filter, values: dict[str, Any])
     sessions, left_out, expiring, superseded = db.execute(statements("search")["facets"], asked).fetchone()
     if where.session_id is not None and not sessions:
         return False, None
-    parts = [_scope_facet(scopes, where), _shelf_facet(scopes, where)]
+    parts = [_shelf_facet(scopes, where)]
     if sessions:
         parts.append(any_of(f"'/{kind}{number}'" for number in sessions for kind in "nm"))
     parts += [f"!'/n{number}'" for number in left_out]
     if superseded and not where.include_superseded:
         parts.append("!'/sp'")
     return expiring and where.now is not None and not needs_rows(where), all_of(parts)
-
-
-def _scope_facet(scopes: Scopes, where: Filter) -> str:
-    """Return the facet of the scopes, empty where rows of others are cheaper left out afterwards."""
-    ids = scopes.ids()
-    if scopes.everything or (len(ids) > 1 and len(ids) * scopes.size(where) > _MOST_SCOPE_CHECKS):
-        return ""
-    return any_of(f"'/s{number}'" for number in ids)
 
 
 def _shelf_facet(scopes: Scopes, where: Filter) -> str:
@@ -317,7 +330,9 @@ class TermCounts:
             if counted * 2 >= rows:
                 counts = {term: (min(rows, round(count * rows / counted)), sys.maxsize) for term, count in listed.items()}
         sought = [term for term in terms if term not in counts and len(term) <= LONGEST_TERM]
-        facets = all_of([_scope_facet(scopes, where), _shelf_facet(scopes, where)])
+        ids = scopes.ids()
+        is_told = not scopes.everything and (len(ids) == 1 or len(ids) * rows <= _MOST_SCOPE_CHECKS)
+        facets = all_of([any_of(f"'/s{number}'" for number in ids) if is_told else "", _shelf_facet(scopes, where)])
         values = {
             "terms": sought,
             "matches": [all_of([facets, f"'{term}':A"]) for term in sought],

@@ -37,7 +37,7 @@ SELECT count(*) FROM mnemosyne.sessions AS n JOIN mnemosyne.turns AS t ON t.scop
 WHERE n.scope = ANY($2::bigint[]) AND md5(n.session_id) = md5($1::text) AND n.session_id = $1::text
 
 -- name: best
--- Of the `newest` matches (all where it is NULL) the best. `ts_rank` of one word grows with its places in a row towards 1; what it
+-- No row matches two of `matches`. Of the `newest` rows (all where it is NULL) the best. `ts_rank` of one word grows with its places in a row towards 1; what it
 -- counts for grows less the more it is, and less in a long row. Words beyond the eighth count in two groups, by their mean weight.
 -- OFFSET 0: scores are sorted, not the vectors that they are of. Scopes are asked for by row number, which no index knows: to look up
 -- each row of a scope in another index would take longer than the search. Partitions are chosen by `pruned`.
@@ -56,10 +56,10 @@ SELECT row, score, found FROM (
                 + coalesce(:weight_9::float8 * ts_rank(:labels::float4[], k.tsv, :word_9::tsquery) / (:once::float8 + n.norm), 0)
                 + coalesce(:weight_10::float8 * ts_rank(:labels::float4[], k.tsv, :word_10::tsquery) / (:once::float8 + n.norm), 0)
                 AS score
-            FROM mnemosyne.tokens AS k
+            FROM unnest(:matches::text[]) AS m (match)
+            JOIN mnemosyne.tokens AS k ON k.tsv @@ m.match::tsquery
             CROSS JOIN LATERAL (SELECT :least::float8 + :slope::float8 * k.words AS norm) AS n
-            WHERE k.tsv @@ :match::tsquery
-                AND (:scopes::bigint[] IS NULL OR k.row >> 38 = ANY(:scopes::bigint[]))
+            WHERE (:scopes::bigint[] IS NULL OR k.row >> 38 = ANY(:scopes::bigint[]))
                 AND (:pruned::bigint[] IS NULL OR k.scope = ANY(:pruned::bigint[]))
                 AND k.row <> ALL(:skip::bigint[])
                 AND (NOT :expiring::boolean OR NOT k.tsv @@ '''/ve'''::tsquery OR EXISTS (
