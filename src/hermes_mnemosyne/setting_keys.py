@@ -67,6 +67,10 @@ class Settings:
     ttl_days: int = 0
 
 
+# Where users of a provider know a key whose numbers are taken for the bound that they pass.
+CLAMPED = {"pgvector": frozenset({"prefetch_limit"})}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """One line of the table.

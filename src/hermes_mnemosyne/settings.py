@@ -19,7 +19,7 @@ from typing import Any
 from hermes_mnemosyne import config_files, paths
 from hermes_mnemosyne._errors import ConfigError
 from hermes_mnemosyne.dsn import is_dsn
-from hermes_mnemosyne.setting_keys import DEFAULTS, KEYS, PROVIDER_DEFAULTS, Key, Settings
+from hermes_mnemosyne.setting_keys import CLAMPED, DEFAULTS, KEYS, PROVIDER_DEFAULTS, Key, Settings
 
 __all__ = ["KEYS", "Effective", "Key", "Settings", "config_schema", "database_file", "resolve", "save", "shown"]
 
@@ -211,6 +211,7 @@ def _merge(sources: list[_Source], provider: str, *, strict: bool) -> Effective:
                 problem = _unknown(name, provider)
             elif name not in chosen:
                 try:
+                    key = dataclasses.replace(key, clamped=key.clamped or name in CLAMPED.get(provider, ()))
                     chosen[name] = _parse(key, value)
                     origin[name] = place
                 except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -262,9 +263,31 @@ def test_a_held_write_lock_gives_a_typed_error_and_the_readers_go_on(spool: Spoo
     assert contents(spool.pending()) == ["one", "two"]
 
 
-def test_a_missing_directory_is_a_typed_error(tmp_path: Path) -> None:
+def test_a_missing_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "absent" / "mnemosyne.spool.db", max_bytes=1_000)
+    spool.append([add()])
+    assert stat.S_IMODE((tmp_path / "absent").stat().st_mode) == 0o700
+
+
+def test_a_file_in_the_place_of_the_directory_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
     with pytest.raises(StoreUnavailable):
-        Spool(tmp_path / "absent" / "mnemosyne.spool.db", max_bytes=1_000).append([add()])
+        Spool(tmp_path / "taken" / "mnemosyne.spool.db", max_bytes=1_000).append([add()])
+
+
+def test_a_batch_is_bounded_by_bytes_but_holds_at_least_one_operation(spool: Spool, store: FakeStore) -> None:
+    large = "x" * 3_000_000
+    roomy = Spool(spool.path, max_bytes=100_000_000)
+    for name in ("one", "two", "three"):
+        roomy.append([add(name + large)])
+    batches: list[int] = []
+
+    def apply(ops: Sequence[Operation]) -> list[Outcome]:
+        batches.append(len(ops))
+        return store.apply(ops)
+
+    assert roomy.drain(apply, batch=100).applied == 3
+    assert batches == [1, 1, 1]
 
 
 # -- quarantine ------------------------------------------------------------------------------------------------------------------
