@@ -93,7 +93,7 @@ def build_wheel(directory: Path) -> Path:
 
 
 def install_beside(environment: Environment, directory: Path) -> Host:
-    """Do what `pip install hermes-mnemosyne` does in the host's environment, without touching the cached one.
+    """Do what `pip install hermes-mnemosyne[postgres]` does in the host's environment, without touching the cached one.
 
     The result is a thin environment on top: pip runs in it, sees the host's packages, installs the wheel and what is missing.
     """
@@ -117,7 +117,7 @@ def install_beside(environment: Environment, directory: Path) -> Host:
                 "--python",
                 host.python,
             ]
-            run([*pip, "install", wheel], os.environ, directory)
+            run([*pip, "install", f"hermes-mnemosyne[postgres] @ {wheel.as_uri()}", "psycopg[binary]"], os.environ, directory)
     return host
 
 
@@ -205,6 +205,15 @@ class Home:
     def mnemosyne(self, *arguments: str, stdin: str = "") -> str:
         """Run Mnemosyne's command line as installed in the host's environment, and return what it printed."""
         return run([self.host.directory / "bin" / "mnemosyne", *arguments], self.environment, self.path, stdin)
+
+    def pgvector(self, *arguments: str) -> str:
+        """Run `hermes-pgvector` as installed in the host's environment, and return what it printed."""
+        return run([self.host.directory / "bin" / "hermes-pgvector", *arguments], self.environment, self.path)
+
+    def pgvector_json(self, *arguments: str) -> Any:
+        """Run `hermes-pgvector` and return what it printed as JSON, also where it ends with work left."""
+        command: list[str | Path] = [self.host.directory / "bin" / "hermes-pgvector", *arguments]
+        return json.loads(attempt(command, self.environment, self.path).stdout)
 
     def rows(self, kind: str = "all") -> list[dict[str, Any]]:
         """Return what the store holds, oldest first: live entries, turns or all of them, of every theme and subject."""
