@@ -26,6 +26,7 @@ from hermes_mnemosyne.contact import Contact
 from hermes_mnemosyne.embedding import Embedding
 from hermes_mnemosyne.intake import Intake
 from hermes_mnemosyne.keys import SubjectKey
+from hermes_mnemosyne.latency import Latencies, Timed
 from hermes_mnemosyne.link import Link
 from hermes_mnemosyne.pending import overlay_of, recall_waiting
 from hermes_mnemosyne.recall.analyse import TextAnalyser
@@ -79,6 +80,7 @@ class Engine:
         self._opening = threading.Lock()
         self._store: Store | None = None
         self._recaller: Recaller | None = None
+        self.latencies = Latencies()
         # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
         self.clock = HybridClock(secrets.token_hex(8))
         self._pruned = time.monotonic()
@@ -156,7 +158,7 @@ class Engine:
         """The read path over the store."""
         if self._recaller is None:
             boosts = Boosts(half_life_days=self.settings.recency_half_life_days)
-            self._recaller = Recaller(self.store, self.analyser, RecallOptions(boosts=boosts))
+            self._recaller = Recaller(Timed.over(self.store, self.latencies), self.analyser, RecallOptions(boosts=boosts))
         return self._recaller
 
     def bind_key(self) -> bool:
@@ -261,7 +263,9 @@ class Engine:
         batch = self.place.batch if until is None else min(self.place.batch, _RECALL_BATCH)
 
         def drained() -> DrainReport:
-            return self.spool.drain(lambda ops: (self._store or self._open(wait)).apply(ops, wait=wait), theme=theme, until=until, batch=batch)
+            return self.spool.drain(
+                lambda ops: (self._store or self._open(wait)).apply(ops, wait=wait), theme=theme, until=until, batch=batch
+            )
 
         report = drained()
         while report.skipped_locked and time.monotonic() < deadline:
@@ -376,8 +380,13 @@ class Engine:
     def figures(self) -> dict[str, Any]:
         """Return what this process has counted, for stats and metrics."""
         counted: dict[str, Any] = {**self.counters, **self.backfill.counters, "worker_failures": self._worker.failures}
+        counted["recall"] = self.latencies.figures()
         if self.place.is_server:
-            counted |= {"database": self.contact.state, "database_problem": self.contact.problem, "failures": self.contact.failures}
+            counted |= {
+                "database": self.contact.state,
+                "database_problem": self.contact.problem,
+                "failures": self.contact.failures,
+            }
         return counted
 
     def embedding_figures(self) -> dict[str, Any]:
@@ -399,6 +408,7 @@ class Engine:
             self._link.renew()
         self.clock.renew_lock()
         self.embedding.renew()
+        self.latencies.renew()
         self._worker.renew()
 
     def close(self, *, seconds: float = 2.0) -> None:

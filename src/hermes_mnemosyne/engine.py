@@ -248,13 +248,16 @@ class Memory:
             result = self.engine.recall_undrained(self.reach, replace(asked, text=text), where)
             if not result.hits:
                 raise error from None
+            self.engine.counters["recalls_degraded"] += 1
             return replace(result, degraded=(*result.degraded, "store"))
         meaning, is_missing = self._meaning(text, asked)
         asked = asked if text == asked.text else replace(asked, text=text)
-        result = self.engine.recaller.recall(asked, where, now=now_text(), overlay=overlay, meaning=meaning)
+        with self.engine.latencies.timing("recall"):
+            result = self.engine.recaller.recall(asked, where, now=now_text(), overlay=overlay, meaning=meaning)
         self.engine.counters["recalls"] += 1
         self.engine.counters["recalls_without_vector"] += is_missing
         degraded = [name for name, is_lacking in (("vector", is_missing), ("spool", not complete)) if is_lacking]
+        self.engine.counters["recalls_degraded"] += bool(degraded)
         return replace(result, degraded=(*result.degraded, *degraded)) if degraded else result
 
     def get(self, uid: str) -> Entry | Turn:
@@ -398,7 +401,8 @@ class Memory:
         wait = min(self.settings.embed_timeout, EMBED_WAIT) if asked.embed_timeout is None else asked.embed_timeout
         # A secret in a question is masked like one in a text: it would stand in the log of an endpoint. Of a text that somebody
         # pasted the beginning is asked for, as by words: to mask all of it would take seconds.
-        meaning, problem = embedding.ask(self.clean(text[:MAX_QUERY_CHARS])[0], wait=wait)
+        with self.engine.latencies.timing("embed"):
+            meaning, problem = embedding.ask(self.clean(text[:MAX_QUERY_CHARS])[0], wait=wait)
         if meaning is not None and self.engine.backfill.error and not self.engine.one_shot:
             self.engine.wake()  # the embedder is back; a worker that has tried for long has ended
         return meaning, bool(problem)

@@ -21,10 +21,10 @@ PACKAGE = ROOT / "src" / NAME
 LAYERS = (
     {"_errors", "clock", "config_files", "dsn", "forks", "keys", "masking", "paths", "text", "times", "values"},
     {"identity", "setting_keys", "store"},
-    {"asking", "cancelling", "capture", "drafts", "embed", "mirror", "pending", "recall", "settings", "spool"},
+    {"asking", "cancelling", "capture", "drafts", "embed", "latency", "mirror", "pending", "recall", "settings", "spool"},
     {
         "backfill", "contact", "core", "doctor", "embedding", "engine", "figures", "install", "intake", "link",
-        "maintenance", "reaching", "registry", "rivals", "stores",
+        "maintenance", "metrics", "reaching", "registry", "rivals", "stores",
         "transfer", "worker",
     },
     {""},  # the package's own __init__, which hands out the public names

@@ -22,7 +22,7 @@ _STYLES = {"ok": "green", "warn": "yellow", "off": "dim", "fail": "red"}
 
 def register(commands: Commands) -> None:
     """Add the commands of this group."""
-    add_command(
+    stats = add_command(
         commands,
         "stats",
         _stats,
@@ -30,6 +30,7 @@ def register(commands: Commands) -> None:
         help="print how much is stored, by theme, and what is pending",
         example="mnemosyne stats --json",
     )
+    stats.add_argument("--prometheus", action="store_true", help="print the figures as Prometheus text (docs/metrics.md)")
     add_command(
         commands,
         "doctor",
@@ -59,6 +60,12 @@ def register(commands: Commands) -> None:
 
 def _stats(args: argparse.Namespace, out: Output) -> int:
     with opened(args, out) as memory:
+        if args.prometheus:
+            from hermes_mnemosyne.metrics import exposition
+
+            text = exposition(memory)
+            out.utf8(text)
+            return Exit.DONE if "\nmnemosyne_up 1.0\n" in text else Exit.FAILED
         figures = memory.stats()
         if out.json_mode:
             out.json(figures)
