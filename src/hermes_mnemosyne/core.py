@@ -24,7 +24,7 @@ from hermes_mnemosyne.cancelling import cancel_queued
 from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.contact import Contact
 from hermes_mnemosyne.embedding import Embedding
-from hermes_mnemosyne.intake import Intake
+from hermes_mnemosyne.intake import MOST_HELD, Intake
 from hermes_mnemosyne.keys import SubjectKey
 from hermes_mnemosyne.latency import Latencies, Timed
 from hermes_mnemosyne.link import Link
@@ -87,7 +87,7 @@ class Engine:
         # Of a command that ends soon: it starts no work in the background.
         self.one_shot = False
         self._brief = 0
-        bound = settings.write_queue_maxsize if place.is_server else 0
+        bound = (max(settings.write_queue_maxsize, 0) or MOST_HELD) if place.is_server else 0
         self._intake = Intake(self.spool, self.counters, self.wake, bound=bound)
         self.embedding = Embedding(settings, lambda: self.store)
         self.backfill = Backfill(self.embedding, lambda: self.store)

@@ -12,9 +12,11 @@ from hermes_mnemosyne.spool import Spool
 from hermes_mnemosyne.store.operations import Operation, Outcome
 
 _HOOK_WAIT = 0.03
+# Where all that hooks write goes this way, the lock is free in a moment: to wait for it is better than memory, which a crash takes.
+_SURE_WAIT = 0.25
 _APPEND_WAIT = 1.0
 _MOVE_WAIT = 0.25
-_MOST_HELD = 10_000
+MOST_HELD = 10_000
 
 
 class Intake:
@@ -23,12 +25,14 @@ class Intake:
     def __init__(self, spool: Spool, counters: Counter[str], wake: Callable[[], None], *, bound: int = 0) -> None:
         """Take over the spool, the engine's counters, and what lets its worker run.
 
-        `bound` operations are held in memory at most while the spool can be had at all: beyond, a hook waits for it (0: it does not).
+        `bound` operations are held in memory at most while the spool can be had at all: beyond, a hook waits for it. With 0 hooks
+        have tried the store already, and wait for nothing.
         """
         self._spool = spool
         self._counters = counters
         self._wake = wake
         self._bound = bound
+        self._patience = _SURE_WAIT if bound else _HOOK_WAIT
         self._held: deque[Operation] = deque()
         self._moving = threading.Lock()
 
@@ -55,7 +59,7 @@ class Intake:
         """
         try:
             # What is held was said earlier and must be queued earlier.
-            return self._hold(ops) if self._held else self.accept(ops, wait=_HOOK_WAIT)
+            return self._hold(ops) if self._held else self.accept(ops, wait=self._patience)
         except StoreBusy:
             return self._hold(ops)
 
@@ -66,7 +70,7 @@ class Intake:
         """
         if 0 < self._bound <= len(self._held):
             self.move_held(wait=_APPEND_WAIT)
-        if len(self._held) + len(ops) > _MOST_HELD:
+        if len(self._held) + len(ops) > MOST_HELD:
             self._counters["refused"] += len(ops)
             raise StoreFull(f"{self._spool.path} has been locked for long: end the program that holds it")
         self._held.extend(replace(op, spooled=True) for op in ops)

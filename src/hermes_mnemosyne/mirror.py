@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes_mnemosyne.keys import SubjectKey
 from hermes_mnemosyne.store.protocol import ContentKey
 from hermes_mnemosyne.values import Origin, Target
 
@@ -40,6 +41,15 @@ def read(home: Path, target: Target) -> MemoryFile | None:
     except (OSError, UnicodeDecodeError):
         return None
     return MemoryFile(lines, hashlib.sha256(raw).hexdigest()[:32]) if lines else None
+
+
+def key_of_home(home: Path) -> SubjectKey:
+    """Return the key under which a home's files are known in a database of a fleet.
+
+    It lies in the home and is no other home's: the same path on two hosts must not make two files one, or each host would retire
+    what stands in the other's. It moves with the files, and does without the key of the fleet.
+    """
+    return SubjectKey(home.expanduser() / "mnemosyne" / "home.key")
 
 
 def origin(home: Path, target: Target, key: ContentKey) -> Origin | None:

@@ -110,12 +110,11 @@ def mirror_home(memory: Memory, home: Path) -> Counter[str] | None:
         if file is None:
             continue
         counts = Counter() if counts is None else counts
-        usable = memory.engine.bind_key()
-        origin = mirror.origin(home, target, memory.engine.key) if usable else None
+        is_server = memory.engine.place.is_server
+        key = mirror.key_of_home(home) if is_server else memory.engine.key
+        origin = mirror.origin(home, target, key) if is_server or memory.engine.bind_key() else None
         if origin is None:
-            raise InvalidInput(
-                "; ".join(memory.engine.key.problems()) or "the subject key cannot be made: check the directory's mode"
-            )
+            raise InvalidInput("; ".join(key.problems()) or "the subject key cannot be made: check the directory's mode")
         lines = tuple((uuid7(), memory.clean(line)[0]) for line in file.lines)
         visibility = default_visibility(memory.theme, memory.settings.visibility)
         op = memory.make(MirrorFile, target=target, origin=origin, lines=lines, visibility=visibility, stamp=file.stamp)

@@ -18,6 +18,7 @@ from hermes_mnemosyne.hermes.provider.boundary import log, within
 from hermes_mnemosyne.hermes.provider.tools import Reader
 from hermes_mnemosyne.hermes.provider.waiting import StoreKey
 from hermes_mnemosyne.settings import Settings
+from hermes_mnemosyne.store.protocol import ContentKey
 from hermes_mnemosyne.values import TARGETS, Origin, Target, Visibility
 
 CLIENT_PLATFORM, CLIENT_PREFIX = "api_server", "api-"
@@ -166,7 +167,13 @@ def begin(start: Start) -> Session:
     unnamed = identity.session_reference(start.session_id, _NoKey(), start.given) is None
     names = {} if unnamed else {start.session_id: start.session_id}
     keyless = unnamed or identity.is_bucket(who.theme)
-    return Session(start=start, memory=memory, home=home, settings=settings, keyless=keyless, names=names)
+    # In a file's store the key of the store knows the places of files; in a fleet's each home has its own.
+    origins = _origins(home, mirror.key_of_home(home)) if place.is_server else {}
+    return Session(start=start, memory=memory, home=home, settings=settings, keyless=keyless, origins=origins, names=names)
+
+
+def _origins(home: Path, key: ContentKey) -> dict[Target, Origin]:
+    return {target: origin for target in TARGETS if (origin := mirror.origin(home, target, key)) is not None}
 
 
 def settle(session: Session) -> Session:
@@ -175,7 +182,9 @@ def settle(session: Session) -> Session:
     It opens the store, which may take long. Without a usable key the session stays as it is.
     """
     key, start = StoreKey(session.memory.engine), session.start
-    origins = {target: origin for target in TARGETS if (origin := mirror.origin(session.home, target, key)) is not None}
+    # The first host of a fleet makes its key, before anybody needs it.
+    session.memory.engine.bind_key()
+    origins = session.origins or _origins(session.home, key)
     if not session.keyless:
         return replace(session, origins=origins)
     subject = identity.subject_of(session.memory.theme, start.given, key)
