@@ -175,7 +175,7 @@ def lexical(db: Database, query: LexicalQuery, where: Filter, counts: TermCounts
         "newest": query.newest,
         "limit": query.limit,
     }
-    groups, waste = _groups(scopes, where)
+    groups, waste = _groups(scopes)
     choice = choice_of(query, words, waste)
     wanted = query.newest or MOST_RANKED / waste
     share = min(1.0, _AMPLE * wanted / choice.expected) if choice.frequent and where.session_id is None else 1.0
@@ -191,12 +191,12 @@ def lexical(db: Database, query: LexicalQuery, where: Filter, counts: TermCounts
         share *= max(_WIDER, _AMPLE * wanted / matched) if matched else _MUCH_WIDER
 
 
-def _groups(scopes: Scopes, where: Filter) -> tuple[list[str], float]:
+def _groups(scopes: Scopes) -> tuple[list[str], float]:
     """Return a facet for each scope, or an empty one for all, and how many times too many rows are looked at then.
 
     A facet for any of many scopes would be compared with every row of each.
     """
-    ids, spread = scopes.ids(), scopes.seq / scopes.size(where)
+    ids, spread = scopes.ids(), scopes.seq / max(1, sum(sum(row[3:]) for row in scopes.rows))
     if not scopes.everything and (
         len(ids) == 1
         or (spread > _LITTLE_WASTE and len(ids) <= _MOST_GROUPS)
