@@ -297,7 +297,7 @@ class MnemosyneProvider(host.Base):
                 self._doubt()
             if not engine.place.is_server:
                 raise
-            return tools.runtime_error(f"{self.name} unavailable: {error}. What is said and written is safe in the local spool")
+            return tools.runtime_error(f"{self.name} unavailable, what is said and written is safe in the local spool: {error}")
         self._mark(session, own, tuple(hit.uid for hit in result.hits))
         return tools.answer(call, result, fused=session.settings.hybrid_search)
 
