@@ -317,6 +317,82 @@ def test_a_command_before_the_migration_names_it(bare_postgres: PgDatabase) -> N
     assert "hermes-pgvector migrate" in done.err
 
 
+# -- adopted databases -----------------------------------------------------------------------------------------------------------
+
+OLD_TABLES = """
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE memory_entries (id bigserial PRIMARY KEY, agent_identity text NOT NULL DEFAULT 'default', target text NOT NULL,
+    content text NOT NULL, embedding vector(768), created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(), metadata jsonb NOT NULL DEFAULT '{}',
+    CONSTRAINT memory_entries_unique UNIQUE (agent_identity, target, content));
+CREATE TABLE conversations (id bigserial PRIMARY KEY, session_id text NOT NULL, agent_identity text NOT NULL DEFAULT 'default',
+    role text NOT NULL, content text NOT NULL, ts timestamptz NOT NULL DEFAULT now(), embedding vector(768),
+    metadata jsonb NOT NULL DEFAULT '{}');
+INSERT INTO memory_entries (agent_identity, target, content) VALUES
+    ('Sales', 'memory', 'the price is high'), ('Sales', 'memory', 'both know this'), ('trade', 'memory', 'both know this');
+INSERT INTO conversations (session_id, agent_identity, role, content) VALUES ('s', 'Sales', 'user', 'how high is the price?');
+"""
+
+
+@pytest.fixture
+def adopted(bare_postgres: PgDatabase) -> Database:
+    """A database of the older package, taken over; its tables are still there."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    role = conninfo_to_dict(bare_postgres.dsn)["user"]
+    with psycopg.connect(bare_postgres.admin_dsn, autocommit=True) as db:
+        db.execute(OLD_TABLES)
+        db.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON memory_entries, conversations TO {role}".encode())
+    done = run("migrate", "--admin-dsn", bare_postgres.admin_dsn, "--runtime-role", str(role), "--json")
+    assert done.code == 0, done.err
+    assert done.json["adopted"]["memory_entries"]["added"] == 3
+    return Database(bare_postgres)
+
+
+def test_a_remap_reaches_the_old_tables_of_an_adopted_database_too(adopted: Database) -> None:
+    before = adopted.asked("SELECT count(*) FROM mnemosyne.tombstones")
+    done = adopted("remap", "--old", "sales", "--new", "trade", "--execute", "--json")
+    assert done.code == 0, done.err
+    assert done.json["memory_entries"] == {"moved": 1, "dropped_duplicates": 1}
+    old = adopted.asked("SELECT agent_identity, content FROM memory_entries ORDER BY content")
+    assert old == [("trade", "both know this"), ("trade", "the price is high")]
+    assert adopted.asked("SELECT agent_identity FROM conversations") == [("trade",)]
+    assert adopted.asked("SELECT count(*) FROM mnemosyne.forwarded") == [(0,)]
+    assert adopted.asked("SELECT count(*) FROM mnemosyne.tombstones") == before
+    with adopted.memory("trade") as memory:
+        assert {row.content for row in memory.list(themes=("trade",))} == {"both know this", "the price is high"}
+        [row] = [row for row in memory.list(themes=("trade",)) if "price" in row.content]
+        memory.forget(row.uid)
+    assert [text for (_, text) in adopted.asked("SELECT agent_identity, content FROM memory_entries")] == ["both know this"]
+
+
+def test_what_an_old_writer_does_after_a_remap_finds_the_moved_row(adopted: Database) -> None:
+    adopted("remap", "--old", "sales", "--new", "trade", "--execute")
+    import psycopg
+
+    with psycopg.connect(adopted.admin_dsn, autocommit=True) as db:
+        db.execute(
+            "UPDATE memory_entries SET content = 'the price is low', updated_at = now() WHERE content = 'the price is high'"
+        )
+    with adopted.memory("trade") as memory:
+        memory.engine.store.upkeep(seconds=5)
+        assert {row.content for row in memory.list(themes=("trade",))} == {"both know this", "the price is low"}
+
+
+def test_old_tables_are_dropped_and_given_back_only_when_told_to(adopted: Database) -> None:
+    adopted.add("new here", theme="trade")
+    back = run("migrate", "--admin-dsn", adopted.admin_dsn, "--back", "--json")
+    assert back.code == 0, back.err
+    assert back.json["entries"] == 1
+    assert adopted.asked("SELECT count(*) FROM memory_entries") == [(4,)]
+    finished = run("migrate", "--admin-dsn", adopted.admin_dsn, "--finish", "--json", "--runtime-role", "mnemosyne_absent")
+    assert finished.code == 0, finished.err
+    assert "memory_entries" in finished.json["dropped"]
+    assert adopted.asked("SELECT relkind::text FROM pg_class WHERE relname = 'memory_entries'") == [("v",)]
+    assert adopted.asked("SELECT count(*) FROM memory_entries") == [(4,)]
+
+
 # -- settings and doors ----------------------------------------------------------------------------------------------------------
 
 
