@@ -289,6 +289,14 @@ class _Some:
         return []
 
 
+def figures(memory: Memory) -> dict[str, Any]:
+    """Return what `stats` adds of a database: rows and missing vectors by table, who was seen, changes under the old names."""
+    maintenance = of(memory)
+    vectors, agents = maintenance.vectors_by_table(), maintenance.agents()
+    tables = {table: {"rows": sum(agent[table] for agent in agents), **vectors[table]} for table in TABLES}
+    return {"tables": tables, "agents": agents, "forwarded": maintenance.forwarded()}
+
+
 # -- the administrator -----------------------------------------------------------------------------------------------------------
 
 

@@ -317,6 +317,34 @@ def test_a_command_before_the_migration_names_it(bare_postgres: PgDatabase) -> N
     assert "hermes-pgvector migrate" in done.err
 
 
+# -- stats -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_stats_tell_of_tables_and_of_everyone_who_was_seen(database: Database) -> None:
+    database.add("one", "two")
+    database.say("three")
+    found = database("stats", "--json").json["database"]
+    assert found["tables"]["memory_entries"] == {"rows": 2, "pending": 2, "unembeddable": 0}
+    assert found["agents"] == [{"kind": "theme", "theme": "alpha", "memory_entries": 2, "conversations": 1}]
+    said = database("stats").out
+    assert "memory_entries: 2 rows, 2 wait for a vector" in said
+    assert "conversations:  1 rows" in said
+    assert "alpha  theme  2  1" in said
+
+
+def test_stats_of_a_database_that_is_away_end_with_one_and_tell_of_the_spool(database: Database) -> None:
+    away = "host=/nowhere dbname=gone connect_timeout=1"
+    assert run("spool", "--dsn", away).code == 0
+    done = run("stats", "--dsn", away)
+    assert done.code == 1
+    assert "unverified" in done.out
+    assert "0 waiting" in done.out
+    text = run("stats", "--prometheus", "--dsn", away)
+    assert text.code == 1
+    assert "mnemosyne_up 0.0" in text.out
+    assert "mnemosyne_up 1.0" in database("stats", "--prometheus").out
+
+
 # -- adopted databases -----------------------------------------------------------------------------------------------------------
 
 OLD_TABLES = """

@@ -67,6 +67,10 @@ def _stats(args: argparse.Namespace, out: Output) -> int:
             out.utf8(text)
             return Exit.DONE if "\nmnemosyne_up 1.0\n" in text else Exit.FAILED
         figures = memory.stats()
+        if memory.engine.place.is_server and is_known(figures):
+            from hermes_mnemosyne.maintenance import figures as of_database
+
+            figures |= {"database": of_database(memory)}
         if out.json_mode:
             out.json(figures)
         elif is_known(figures):
@@ -97,10 +101,29 @@ def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
         ("state", "ok" if figures["ok"] else "needs repair ('mnemosyne doctor' says what)"),
     ):
         out.line(f"{name + ':':<16}{one_line(str(value))}")
+    if "database" in figures:
+        _print_database(figures["database"], out)
+        return
     rows = [(theme, str(counts["entries"]), str(counts["turns"])) for theme, counts in figures["themes"].items()]
     if rows:
         out.line()
         out.table(("THEME", "MEMORIES", "TURNS"), rows)
+
+
+def _print_database(figures: Mapping[str, Any], out: Output) -> None:
+    for table, counts in figures["tables"].items():
+        missing = f", {counts['unembeddable']} cannot be embedded" if counts["unembeddable"] else ""
+        out.line(f"{table + ':':<16}{counts['rows']} rows, {counts['pending']} wait for a vector{missing}")
+    if any(figures["forwarded"].values()):
+        waiting = ", ".join(f"{count} {state}" for state, count in figures["forwarded"].items())
+        out.line(f"{'old names:':<16}changes made under them: {waiting}")
+    if figures["agents"]:
+        out.line()
+        rows = (
+            (agent["theme"], agent["kind"], str(agent["memory_entries"]), str(agent["conversations"]))
+            for agent in figures["agents"]
+        )
+        out.table(("THEME", "KIND", "MEMORIES", "TURNS"), rows)
 
 
 def _spool_sentence(spool: Mapping[str, Any]) -> str:
