@@ -95,6 +95,45 @@ def test_a_hit_explains_what_meaning_and_words_gave(opened: Open) -> None:
     assert set((memory.recall("concise answers", explain=True).hits[0].explain or {})["legs"]) == {"lexical", "vector"}
 
 
+def test_meaning_alone_ranks_where_words_are_turned_off_and_words_step_in_when_it_fails(opened: Open, server: EmbeddingServer) -> None:
+    memory = opened(hybrid_search=False)
+    filled(memory)
+    memory.embed_pending()
+    [hit] = memory.recall(QUESTION, explain=True).hits
+    assert (hit.content, set((hit.explain or {})["legs"])) == (MEMORY, {"vector"})
+    [by_name] = memory.recall("Bergen boat", explain=True).hits
+    assert set((by_name.explain or {})["legs"]) == {"vector"}
+    server.behave(status(500))
+    fallen_back = memory.recall("copper kettles")
+    assert (contents(fallen_back), fallen_back.degraded) == (["seven copper kettles"], ("vector",))
+
+
+def test_a_hit_by_meaning_alone_needs_the_least_similarity(opened: Open) -> None:
+    asked = f"{QUESTION} today"
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    [hit] = memory.recall(asked).hits
+    assert hit.similarity is not None
+    assert contents(opened(min_similarity=hit.similarity - 0.01).recall(asked)) == [MEMORY]
+    demanding = opened(min_similarity=hit.similarity + 0.01)
+    assert contents(demanding.recall(asked)) == []
+    assert MEMORY in contents(demanding.recall("concise"))
+
+
+def test_a_model_of_another_length_than_the_store_was_set_up_for_is_not_used(opened: Open) -> None:
+    memory = opened()
+    memory.engine.store.set_meta_once("embed_dim", "768")
+    memory.remember(MEMORY)
+    with pytest.raises(EmbeddingError, match="reembed"):
+        memory.embed_pending()
+    found = memory.recall("concise answers")
+    assert (contents(found), found.degraded) == ([MEMORY], ("vector",))
+    assert "reembed" in memory.stats()["embedding"]["problem"]
+    assert memory.reembed().stored == 1
+    assert contents(memory.recall(QUESTION)) == [MEMORY]
+
+
 def test_writes_do_not_wait_for_an_embedder_that_hangs(opened: Open, server: EmbeddingServer) -> None:
     server.behave(hang)
     memory = opened(worker=True)
