@@ -203,8 +203,14 @@ class Driver:
         return self.receive()
 
     def stop(self) -> None:
-        """Close stdin and wait for the end of the process."""
-        self._process.communicate(timeout=60)
+        """Close stdin and wait for the end of the process, unless it has ended."""
+        if self._process.poll() is None:
+            self._process.communicate(timeout=60)
+
+    def kill(self) -> None:
+        """End the process at once, as kill -9 does."""
+        self._process.kill()
+        self._process.wait()
 
     def _ended(self) -> DriverError:
         code = self._process.wait()
