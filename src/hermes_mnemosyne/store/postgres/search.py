@@ -42,8 +42,8 @@ _SMALL_COUNT = 200
 _AVERAGED = 1_000
 _USUAL_WORDS = 30.0
 # A bounded search looks at the newest rows, this much more of them than are expected to do; where fewer match than are asked for (or
-# than a share of what may be ranked), at more of them. More than half of them is as dear as all.
-_AMPLE, _WIDER, _MUCH_WIDER = 1.3, 1.5, 8.0
+# than a share of what may be ranked), at more of them. To look for more than half takes as long as to rank all.
+_AMPLE, _WIDER, _MUCH_WIDER = 1.2, 1.5, 8.0
 _ENOUGH = 4
 _MOST_SHARE = 0.5
 
@@ -71,10 +71,10 @@ class Scopes:
         """Return the scope numbers."""
         return [row[0] for row in self.rows]
 
-    def conditions(self) -> dict[str, list[int] | None]:
-        """Return the parameters of the statements that search for rows of these scopes."""
+    def conditions(self, *, told: bool) -> dict[str, list[int] | None]:
+        """Return the parameters of the statements that search for rows of these scopes; `told` when facets say which these are."""
         ids = None if self.everything else self.ids()
-        return {"scopes": ids, "pruned": ids if self.is_partitioned else None}
+        return {"scopes": None if told else ids, "pruned": ids if self.is_partitioned else None}
 
     def shelves(self, where: Filter) -> list[int]:
         """Return the shelves that a filter's kinds and target leave."""
@@ -166,16 +166,16 @@ def lexical(db: Database, query: LexicalQuery, where: Filter, counts: TermCounts
     if facets is None:
         return []
     words = (counts or TermCounts()).words(db, (*query.required, *query.paired, *query.optional), where)
+    groups, waste = _groups(scopes)
     values |= scoring(query, words)
     values |= {
-        **scopes.conditions(),
+        **scopes.conditions(told=bool(groups[0])),
         "skip": excluded_ids(db, where),
         "look": needs_rows(where),
         "expiring": expiring,
         "newest": query.newest,
         "limit": query.limit,
     }
-    groups, waste = _groups(scopes)
     choice = choice_of(query, words, waste)
     wanted = query.newest or MOST_RANKED / waste
     share = min(1.0, _AMPLE * wanted / choice.expected) if choice.frequent and where.session_id is None else 1.0
@@ -336,7 +336,7 @@ class TermCounts:
         values = {
             "terms": sought,
             "matches": [all_of([facets, f"'{term}':A"]) for term in sought],
-            **scopes.conditions(),
+            **scopes.conditions(told=is_told),
             "ceiling": ceiling,
         }
         found = dict(db.execute(statements("search")["count"], values, prepare=False).fetchall()) if sought else {}

@@ -37,38 +37,37 @@ SELECT count(*) FROM mnemosyne.sessions AS n JOIN mnemosyne.turns AS t ON t.scop
 WHERE n.scope = ANY($2::bigint[]) AND md5(n.session_id) = md5($1::text) AND n.session_id = $1::text
 
 -- name: best
--- No row matches two of `matches`. Of the `newest` rows (all where it is NULL) the best. `ts_rank` of one word grows with its places in a row towards 1; what it
--- counts for grows less the more it is, and less in a long row. Words beyond the eighth count in two groups, by their mean weight.
--- OFFSET 0: scores are sorted, not the vectors that they are of. Scopes are asked for by row number, which no index knows: to look up
--- each row of a scope in another index would take longer than the search. Partitions are chosen by `pruned`.
-SELECT row, score, found FROM (
-    SELECT row, score, count(*) OVER () AS found FROM (
-        SELECT row, score FROM (
-            SELECT k.row,
-                coalesce(:weight_1::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_1::tsquery) + n.norm)), 0)
-                + coalesce(:weight_2::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_2::tsquery) + n.norm)), 0)
-                + coalesce(:weight_3::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_3::tsquery) + n.norm)), 0)
-                + coalesce(:weight_4::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_4::tsquery) + n.norm)), 0)
-                + coalesce(:weight_5::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_5::tsquery) + n.norm)), 0)
-                + coalesce(:weight_6::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_6::tsquery) + n.norm)), 0)
-                + coalesce(:weight_7::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_7::tsquery) + n.norm)), 0)
-                + coalesce(:weight_8::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_8::tsquery) + n.norm)), 0)
-                + coalesce(:weight_9::float8 * ts_rank(:labels::float4[], k.tsv, :word_9::tsquery) / (:once::float8 + n.norm), 0)
-                + coalesce(:weight_10::float8 * ts_rank(:labels::float4[], k.tsv, :word_10::tsquery) / (:once::float8 + n.norm), 0)
-                AS score
-            FROM unnest(:matches::text[]) AS m (match)
-            JOIN mnemosyne.tokens AS k ON k.tsv @@ m.match::tsquery
-            CROSS JOIN LATERAL (SELECT :least::float8 + :slope::float8 * k.words AS norm) AS n
-            WHERE (:scopes::bigint[] IS NULL OR k.row >> 38 = ANY(:scopes::bigint[]))
-                AND (:pruned::bigint[] IS NULL OR k.scope = ANY(:pruned::bigint[]))
-                AND k.row <> ALL(:skip::bigint[])
-                AND (NOT :expiring::boolean OR NOT k.tsv @@ '''/ve'''::tsquery OR EXISTS (
-                    SELECT 1 FROM mnemosyne.entries AS x WHERE x.scope = k.scope AND x.id = k.row AND x.valid_until > :now::text))
-                AND (NOT :look::boolean OR @passes(k.row))
-            OFFSET 0
-        ) AS matched ORDER BY row & 68719476735 DESC, row LIMIT :newest::bigint
-    ) AS newest
-) AS counted ORDER BY score DESC, row LIMIT :limit::bigint
+-- Of the `newest` rows that match (all where it is NULL) the best; no row matches two of `matches`. `ts_rank` of one word grows with
+-- its places in a row towards 1; what it counts for grows less the more it is, and less in a long row. Words beyond the eighth count
+-- in two groups, by their mean weight. OFFSET 0: scores are sorted, not the vectors that they are of. Scopes are asked for by row
+-- number, which no index knows: to look up each row of a scope in another index takes longer. `pruned` chooses partitions.
+WITH newest AS MATERIALIZED (
+    SELECT row, score FROM (
+        SELECT k.row,
+            coalesce(:weight_1::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_1::tsquery) + n.norm)), 0)
+            + coalesce(:weight_2::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_2::tsquery) + n.norm)), 0)
+            + coalesce(:weight_3::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_3::tsquery) + n.norm)), 0)
+            + coalesce(:weight_4::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_4::tsquery) + n.norm)), 0)
+            + coalesce(:weight_5::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_5::tsquery) + n.norm)), 0)
+            + coalesce(:weight_6::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_6::tsquery) + n.norm)), 0)
+            + coalesce(:weight_7::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_7::tsquery) + n.norm)), 0)
+            + coalesce(:weight_8::float8 * (1 - n.norm / (ts_rank(:labels::float4[], k.tsv, :word_8::tsquery) + n.norm)), 0)
+            + coalesce(:weight_9::float8 * ts_rank(:labels::float4[], k.tsv, :word_9::tsquery) / (:once::float8 + n.norm), 0)
+            + coalesce(:weight_10::float8 * ts_rank(:labels::float4[], k.tsv, :word_10::tsquery) / (:once::float8 + n.norm), 0)
+            AS score
+        FROM unnest(:matches::text[]) AS m (match)
+        JOIN mnemosyne.tokens AS k ON k.tsv @@ m.match::tsquery
+        CROSS JOIN LATERAL (SELECT :least::float8 + :slope::float8 * k.words AS norm) AS n
+        WHERE (:scopes::bigint[] IS NULL OR k.row >> 38 = ANY(:scopes::bigint[]))
+            AND (:pruned::bigint[] IS NULL OR k.scope = ANY(:pruned::bigint[]))
+            AND k.row <> ALL(:skip::bigint[])
+            AND (NOT :expiring::boolean OR NOT k.tsv @@ '''/ve'''::tsquery OR EXISTS (
+                SELECT 1 FROM mnemosyne.entries AS x WHERE x.scope = k.scope AND x.id = k.row AND x.valid_until > :now::text))
+            AND (NOT :look::boolean OR @passes(k.row))
+        OFFSET 0
+    ) AS matched ORDER BY CASE WHEN :newest::bigint IS NULL THEN NULL ELSE row & 68719476735 END DESC LIMIT :newest::bigint
+)
+SELECT row, score, (SELECT count(*) FROM newest) FROM newest ORDER BY score DESC, row LIMIT :limit::bigint
 
 -- name: count
 -- In how many rows each word stands, counted up to the ceiling.
