@@ -136,12 +136,10 @@ def test_only_one_maintains_at_a_time(world: World, admin: Admin, database: PgDa
 
 
 @pytest.mark.parametrize(("dimension", "count"), [(2_000, 1), (2_001, 1), (4_000, 1), (4_001, 0)])
-def test_long_vectors_are_indexed_up_to_four_thousand_dimensions(
-    world: World, admin: Admin, dimension: int, count: int
-) -> None:
+def test_long_vectors_are_indexed_up_to_four_thousand_dimensions(world: World, admin: Admin, dimension: int, count: int) -> None:
     fill(world, "model", {"large": EXACT + 10}, dimension)
     assert len(maintain(admin)) == count
     query = [1.0, 0.0, *[0.5] * (dimension - 2)]
     found = world.store.nearest("model", query, EVERY, limit=30)
-    assert len(found) == 30  # noqa: PLR2004
+    assert len(found) == 30
     assert found[0].score > found[-1].score

@@ -15,6 +15,7 @@ from hermes_mnemosyne.store.protocol import Candidate, Filter, PendingText, Vect
 # Rows written in one transaction: others wait for its lock meanwhile. Where vectors have indexes a row takes some milliseconds.
 _FEWEST, _MOST = 16, 512
 _SHORT, _LONG = 0.02, 0.05
+_REMOVED = 2_000
 # All rows become missing in a new model at once.
 _SLOW = 600.0
 
@@ -119,9 +120,10 @@ class PostgresVectors:
         """Remove vectors of models that are gone as far as time allows (of time.monotonic()); True when none is left."""
         if not self.has_old_vectors():
             return True
+        removal = vectors.Removal()
         while time.monotonic() <= until:
             with self._connections.writing(self._wait) as db:
-                if vectors.remove_some(db, _MOST):
+                if removal.go_on(db, _REMOVED):
                     return True
         return False
 

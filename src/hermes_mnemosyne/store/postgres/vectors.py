@@ -6,6 +6,7 @@ import heapq
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from pgvector import HalfVector, Vector
@@ -211,17 +212,33 @@ def counts(db: Database, key: str) -> VectorCounts:
     )
 
 
-def remove_some(db: Database, limit: int) -> bool:
-    """Remove some vectors of models that are gone, at last the models; True when none is left."""
-    sql = statements("vectors")
-    found = db.execute(sql["gone"]).fetchone()
-    if found is None:
-        return True
-    removed = db.execute(sql["delete_some_vectors"], (*found, limit)).rowcount
-    removed = removed or db.execute(sql["delete_some_missing"], (*found, limit)).rowcount
-    if not removed:
-        db.execute(sql["delete_model"], found)
-    return False
+@dataclass(slots=True)
+class Removal:
+    """How far a model has been removed: what has gone is not looked at again."""
+
+    vectors_after: int = 0
+    missing_after: int = 0
+
+    def go_on(self, db: Database, limit: int) -> bool:
+        """Remove some vectors of models that are gone, at last the models; True when none is left."""
+        sql = statements("vectors")
+        found = db.execute(sql["gone"]).fetchone()
+        if found is None:
+            return True
+        asked = {"model": found[0], "limit": limit}
+        first = db.execute(sql["first_vector"], {**asked, "after": self.vectors_after}).fetchone()
+        if first:
+            removed = db.execute(sql["delete_some_vectors"], {**asked, "first": first[0]}, prepare=False).fetchall()
+            self.vectors_after = max(row for (row,) in removed)
+            return False
+        removed = db.execute(sql["delete_some_missing"], {**asked, "after": self.missing_after}, prepare=False).fetchall()
+        if removed:
+            self.missing_after = max(row for (row,) in removed)
+        elif self.vectors_after or self.missing_after:
+            self.vectors_after = self.missing_after = 0
+        else:
+            db.execute(sql["delete_model"], found)
+        return False
 
 
 def has_gone(db: Database) -> bool:

@@ -131,23 +131,34 @@ SELECT coalesce(sum(memory_rows + user_rows + turn_rows), 0)::bigint FROM mnemos
 -- name: gone
 SELECT id FROM mnemosyne.vector_models WHERE gone ORDER BY id LIMIT 1
 
+-- Plans must not depend on statistics here: they know nothing of a model yet that was filled a minute ago. Hence ranges, not joins.
+-- name: first_vector
+SELECT v.row FROM mnemosyne.scopes AS s CROSS JOIN LATERAL (
+    SELECT row FROM mnemosyne.vectors WHERE scope = s.id AND model = :model::integer AND row > :after::bigint ORDER BY row LIMIT 1
+) AS v WHERE s.id >= :after::bigint >> 38 ORDER BY s.id LIMIT 1
+
 -- name: delete_some_vectors
-DELETE FROM mnemosyne.vectors AS v USING (
-    SELECT o.scope, o.row FROM mnemosyne.scopes AS s
-    CROSS JOIN LATERAL (SELECT scope, row FROM mnemosyne.vectors WHERE scope = s.id AND model = $1 LIMIT $2::bigint) AS o
-    LIMIT $2::bigint
-) AS o WHERE v.scope = o.scope AND v.model = $1 AND v.row = o.row
+DELETE FROM mnemosyne.vectors WHERE scope = :first::bigint >> 38 AND model = :model::integer AND row >= :first::bigint AND row <= (
+    SELECT max(row) FROM (
+        SELECT row FROM mnemosyne.vectors WHERE scope = :first::bigint >> 38 AND model = :model::integer AND row >= :first::bigint
+        ORDER BY row LIMIT :limit::bigint) AS r)
+RETURNING row
 
 -- name: delete_some_missing
-DELETE FROM mnemosyne.missing_vectors WHERE model = $1
-    AND row IN (SELECT row FROM mnemosyne.missing_vectors WHERE model = $1 ORDER BY row LIMIT $2::bigint)
+DELETE FROM mnemosyne.missing_vectors WHERE model = :model::integer AND row > :after::bigint AND row <= (
+    SELECT max(row) FROM (
+        SELECT row FROM mnemosyne.missing_vectors WHERE model = :model::integer AND row > :after::bigint
+        ORDER BY row LIMIT :limit::bigint) AS r)
+RETURNING row
 
 -- name: delete_model
 DELETE FROM mnemosyne.vector_models WHERE id = $1 AND gone
 
 -- name: cosines
-SELECT v.row, 1 - (v.{column} <=> $2) FROM unnest($3::bigint[]) AS r (row)
-JOIN mnemosyne.vectors AS v ON v.scope = r.row >> 38 AND v.model = $1 AND v.row = r.row
+SELECT v.row, v.cosine FROM unnest($3::bigint[]) AS r (row) CROSS JOIN LATERAL (
+    SELECT v.row, 1 - (v.{column} <=> $2) AS cosine FROM mnemosyne.vectors AS v
+    WHERE v.scope = r.row >> 38 AND v.model = $1 AND v.row = r.row OFFSET 0
+) AS v
 
 -- All rows within reach, the nearest first; conditions that need a look at the row are asked for as many as it takes.
 -- name: nearest_of_all
