@@ -84,6 +84,18 @@ def test_history_undo_and_forgetting_go_on_after_it(world: World) -> None:
     assert world.store.check() == []
 
 
+def test_what_was_forgotten_under_the_old_name_does_not_come_back_by_itself_under_the_new_one(world: World) -> None:
+    world.forget(world.add("The safe is behind the mirror"))
+    (said,) = world.say("The code is in the drawer").uids
+    world.forget(said)
+    remap(world, "alpha", "beta")
+    remap(world, "beta", "gamma")
+    assert world.file("The safe is behind the mirror", "The tram leaves at nine", theme="gamma").counts["refused"] == 1
+    assert world.transcript("The code is in the drawer", theme="gamma").status == "exists"
+    assert [row.content for row in rows(world, "gamma").values()] == ["The tram leaves at nine"]
+    assert world.done(world.adding("The safe is behind the mirror", theme="gamma")).status == "added"
+
+
 def test_nothing_is_retired_or_forgotten_by_it(world: World) -> None:
     world.add("one")
     world.say("two")

@@ -15,6 +15,7 @@ from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.postgres.taking import capture, head, map_row, record_of, take
 from hermes_mnemosyne.store.writing import entries, merging, turns
 from hermes_mnemosyne.store.writing.applying import Prepared
+from hermes_mnemosyne.store.writing.graves import Session
 from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Live, Tools, Transaction
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Entry, Turn
@@ -206,7 +207,7 @@ def _edit_turn(tx: Transaction, change: Change, live: Live, old: Turn) -> None:
     occurrence = old.occurrence
     if changed & {"agent_identity", "session_id", "role", "content"}:
         scope = tx.scope(row.theme, row.subject or "")
-        session = turns.Session(scope, tx.session(scope, row.session_id), row.theme, row.subject or "", row.session_id)
+        session = Session(scope, tx.session(scope, row.session_id), row.theme, row.subject or "", row.session_id)
         occurrence = turns.occurrences(tx, session, row.part, content_hash(row.content))[1] + 1
         if "content" in changed:
             tx.record("edited", live.value, clock=row.clock, at=change.at)

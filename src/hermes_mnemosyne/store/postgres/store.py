@@ -15,7 +15,7 @@ from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
 from hermes_mnemosyne.store.exporting import Source, records
 from hermes_mnemosyne.store.operations import Operation, Outcome
-from hermes_mnemosyne.store.postgres import adopting, forwarded, indexing, ledger, reading, schema, search, upkeep
+from hermes_mnemosyne.store.postgres import adopting, forwarded, indexing, ledger, reading, schema, search, statistics, upkeep
 from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.errors import REJECTIONS
@@ -244,6 +244,7 @@ class PostgresStore(PostgresVectors):
             _, finished = self._reindexer.rows(only_old=True, until=until)
             self._old_index = not finished
             done = done and finished
+        done = statistics.renew(self._connections, until) and done
         return self.remove_old_vectors(until=until) and done
 
     def _take_over(self) -> None:
@@ -284,7 +285,7 @@ class PostgresStore(PostgresVectors):
         with self._connections.reading() as db:
             if adopting.due(db, self._tools.key) or forwarded.waiting(db):
                 return True
-            if self._old_index or db.execute(statements("upkeep")["stale"], (1,)).fetchone():
+            if self._old_index or statistics.due(db) or db.execute(statements("upkeep")["stale"], (1,)).fetchone():
                 return True
             if upkeep.pending(db) and upkeep.may_vacuum(db):
                 return True

@@ -13,6 +13,7 @@ from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.records import entry_of, turn_of
 from hermes_mnemosyne.store.writing import entries, merging, turns
 from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, lend
+from hermes_mnemosyne.store.writing.graves import Session, capture_macs
 from hermes_mnemosyne.store.writing.transaction import Transaction
 from hermes_mnemosyne.text import content_hash
 
@@ -214,9 +215,9 @@ def _was_forgotten(tx: Transaction, row: OldRow) -> bool:
     scope = tx.scope(row.theme, row.subject or "")
     if not tx.has_gone(scope, "forgotten"):
         return False
-    where = turns.Session(scope, tx.session(scope, row.session_id), row.theme, row.subject or "", row.session_id)
-    mac = turns.capture_mac(tx.key, where, row.part, content_hash(row.content))
-    return mac is not None and tx.db.execute(tx.sql["forgotten_occurrences"], (mac,)).fetchone()[0] > 0
+    where = Session(scope, tx.session(scope, row.session_id), row.theme, row.subject or "", row.session_id)
+    macs = capture_macs(tx, where, row.part, content_hash(row.content))
+    return any(tx.db.execute(tx.sql["forgotten_occurrences"], (mac,)).fetchone()[0] for mac in macs)
 
 
 def record_of(row: OldRow, uid: str, *, position: int, occurrence: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hermes_mnemosyne.store.operations import AddEntry, EditEntry, Operation, Outcome, Retire, Undo
+from hermes_mnemosyne.store.writing.graves import content_macs, forgotten_since
 from hermes_mnemosyne.store.writing.rows import (
     SHELVES,
     dumps,
@@ -34,11 +35,8 @@ def is_kept_out(tx: Transaction, op: Operation, target: str, digest: str, *, clo
     scope = tx.scope(op.theme, op.subject)
     if not tx.has_gone(scope, "forgotten"):
         return False
-    mac = tx.key.digest("content", op.theme, op.subject, target, digest)
-    if mac is None:
-        return False
-    forgotten: str | None = tx.db.execute(tx.sql["forgotten_text"], (mac,)).fetchone()[0]
-    return forgotten is not None and (not explicit or clock <= forgotten)
+    since = forgotten_since(tx, content_macs(tx, (scope, op.theme, op.subject), target, digest))
+    return bool(since) and (not explicit or clock <= since)
 
 
 def own(tx: Transaction, op: Operation, uid: str) -> Live | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hermes_mnemosyne.store.operations import SCRATCH_THEME, Forget, Operation, Outcome
 from hermes_mnemosyne.store.writing.entries import own, own_grave, release_superseded
 from hermes_mnemosyne.store.writing.transaction import Transaction
-from hermes_mnemosyne.store.writing.turns import Session, capture_mac
 from hermes_mnemosyne.values import TARGETS, Turn
 
 
@@ -90,6 +89,5 @@ def _turn_macs(tx: Transaction, place: tuple[str, str], capture: tuple[int, str]
         return []
     number, role = capture
     name: str = tx.db.execute(tx.sql["session_name"], (number,)).fetchone()[0]
-    session = Session(tx.scope(*place), number, *place, name)
-    made = [capture_mac(tx.key, session, role, digest.hex()) for digest in digests]
+    made = [tx.key.digest("capture", *place, name, role, digest.hex()) for digest in digests]
     return [mac for mac in made if mac is not None]

@@ -15,8 +15,9 @@ from hermes_mnemosyne.store.operations import MergeRecord, Outcome
 from hermes_mnemosyne.store.records import TYPES, Fields, entry_of, turn_of
 from hermes_mnemosyne.store.writing.entries import insert, is_kept_out, link, release_superseded, retire_row, save
 from hermes_mnemosyne.store.writing.forgetting import erase
+from hermes_mnemosyne.store.writing.graves import Session, capture_macs
 from hermes_mnemosyne.store.writing.transaction import Live, Rejected, Transaction
-from hermes_mnemosyne.store.writing.turns import Session, capture_mac, restore_turn
+from hermes_mnemosyne.store.writing.turns import restore_turn
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import ROLES, VISIBILITIES, Entry, Turn
 
@@ -159,8 +160,8 @@ def _turn(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcom
     digest = content_hash(new.content)
     if tx.has_gone(scope, "forgotten"):
         where = Session(scope, session, new.theme, new.subject, new.session_id)
-        mac = capture_mac(tx.key, where, new.role, digest)
-        if mac and tx.db.execute(tx.sql["forgotten_occurrence"], (mac, new.occurrence)).fetchone():
+        macs = capture_macs(tx, where, new.role, digest)
+        if any(tx.db.execute(tx.sql["forgotten_occurrence"], (mac, new.occurrence)).fetchone() for mac in macs):
             return _refused(tx, op, new.uid)
     twin = tx.db.execute(tx.sql["turn_by_capture"], (session, new.role, bytes.fromhex(digest), new.occurrence)).fetchone()
     if twin is None:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from hermes_mnemosyne.store.operations import AddEntry, CaptureTurns, MirrorChange, MirrorFile, Operation
 from hermes_mnemosyne.store.protocol import Preview
 from hermes_mnemosyne.store.writing.database import View
+from hermes_mnemosyne.store.writing.graves import Session, content_macs, forgotten_since
 from hermes_mnemosyne.store.writing.mirroring import matching
-from hermes_mnemosyne.store.writing.turns import Session, unknown
+from hermes_mnemosyne.store.writing.turns import unknown
 from hermes_mnemosyne.text import content_hash
 
 
@@ -40,9 +41,9 @@ def _new(view: View, op: AddEntry | MirrorChange | MirrorFile, scope: int, texts
         twin, has_forgotten, is_gone = db.execute(sql["before_adding"], (scope, op.target, bytes.fromhex(digest), uid)).fetchone()
         if twin or is_gone:
             continue
-        mac = view.key.digest("content", op.theme, op.subject, op.target, digest) if has_forgotten else None
-        forgotten = mac and db.execute(sql["forgotten_text"], (mac,)).fetchone()[0]
-        if not forgotten or (explicit and op.clock > forgotten):
+        macs = content_macs(view, (scope, op.theme, op.subject), op.target, digest) if has_forgotten else []
+        since = forgotten_since(view, macs)
+        if not since or (explicit and op.clock > since):
             new.add(uid)
     return frozenset(new)
 

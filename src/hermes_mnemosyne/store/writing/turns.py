@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hermes_mnemosyne.store.operations import CaptureTurns, MarkInjected, Outcome, TurnText
-from hermes_mnemosyne.store.protocol import ContentKey
 from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, View, lend
+from hermes_mnemosyne.store.writing.graves import Session, capture_macs
 from hermes_mnemosyne.store.writing.transaction import Transaction
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Turn
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A session by its numbers and by its names."""
-
-    scope: int
-    number: int
-    theme: str
-    subject: str
-    session_id: str
 
 
 def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
@@ -99,15 +88,8 @@ def occurrences(view: View, session: Session, role: str, digest: str) -> tuple[i
     if has_retired:
         found.append(view.ask("retired_occurrences", text))
     if has_forgotten:
-        mac = capture_mac(view.key, session, role, digest)
-        if mac is not None:
-            found.append(view.ask("forgotten_occurrences", (mac,)))
+        found += [view.ask("forgotten_occurrences", (mac,)) for mac in capture_macs(view, session, role, digest)]
     return sum(count for count, _ in found), max(top for _, top in found)
-
-
-def capture_mac(key: ContentKey, session: Session, role: str, digest: str) -> str | None:
-    """Return the keyed hash of a capture key without its occurrence number, None without a key."""
-    return key.digest("capture", session.theme, session.subject, session.session_id, role, digest)
 
 
 def restore_turn(tx: Transaction, turn: Turn) -> None:

@@ -197,7 +197,7 @@ CREATE TABLE mnemosyne.tokens (
     tsv tsvector NOT NULL,
     PRIMARY KEY (scope, row)
 ) @partitioned;
-CREATE INDEX tokens_by_term ON mnemosyne.tokens USING gin (tsv);
+CREATE INDEX tokens_by_term ON mnemosyne.tokens USING gin (tsv) WITH (gin_pending_list_limit = 1024);
 CREATE INDEX tokens_by_version ON mnemosyne.tokens (version);
 
 -- Turns whose neighbour column lacks the words of the turn that came after them; upkeep adds these.
@@ -304,7 +304,7 @@ DO $$
 DECLARE leaf record;
 BEGIN
     FOR leaf IN SELECT c.oid::regclass AS name, c.relname FROM pg_class AS c
-        WHERE c.relnamespace = 'mnemosyne'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^vectors(_p\d+)?$'
+        WHERE c.relnamespace = 'mnemosyne'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^(tokens|vectors)(_p\d+)?$'
     LOOP
         EXECUTE format('ALTER TABLE %s SET (toast_tuple_target = 8160)', leaf.name);
     END LOOP;

@@ -199,6 +199,9 @@ DELETE FROM mnemosyne.tombstones WHERE uid = $1
 -- name: any_gone
 SELECT 1 FROM mnemosyne.tombstones WHERE scope = $1 AND state = $2 LIMIT 1
 
+-- name: former_names
+SELECT value FROM mnemosyne.meta WHERE key = 'former_names:' || $1::bigint
+
 -- name: forgotten_text
 SELECT max(clock) FROM mnemosyne.forgotten WHERE mac = $1
 

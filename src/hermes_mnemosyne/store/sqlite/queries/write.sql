@@ -190,6 +190,9 @@ DELETE FROM tombstones WHERE uid = ?
 -- name: any_gone
 SELECT 1 FROM tombstones WHERE scope = ? AND state = ? LIMIT 1
 
+-- name: former_names
+SELECT value FROM meta WHERE key = 'former_names:' || ?
+
 -- name: forgotten_text
 SELECT max(clock) FROM forgotten WHERE mac = ?
 
