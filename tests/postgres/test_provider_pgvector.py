@@ -173,6 +173,16 @@ def test_the_turn_of_a_delegation_honours_sync_turns_and_its_words_stay_away_too
     assert rows(postgres, "SELECT attrs ->> 'task' FROM mnemosyne.agent_edges") == [("",)]
 
 
+def test_a_delegated_task_is_forgotten_with_its_turn(fleet: FleetHome, postgres: PgDatabase) -> None:
+    provider = started(fleet)
+    provider.on_delegation("Count the gulls of the old harbour", "There are many gulls in it", child_session_id=CHILD)
+    settle(provider)
+    with operator(fleet.dsn) as memory:
+        [turn] = memory.list(kinds=("turn",))
+        memory.forget(turn.uid)
+    assert rows(postgres, "SELECT attrs ->> 'task' FROM mnemosyne.agent_edges") == [("",)]
+
+
 def test_a_context_that_may_not_write_leaves_nothing(fleet: FleetHome, postgres: PgDatabase) -> None:
     provider = started(fleet, agent_context="cron")
     provider.sync_turn(BOAT, REPLY, session_id=SESSION)

@@ -15,10 +15,17 @@ def seen(tx: Transaction, op: SeenAgent) -> Outcome:
     return Outcome(op_id=op.op_id, status="unchanged")
 
 
+def forget_task(tx: Transaction, turn: str) -> None:
+    """Erase the words of a task with the turn that holds them."""
+    if "forget_task" in tx.sql:
+        tx.db.execute(tx.sql["forget_task"], (turn,))
+
+
 def delegated(tx: Transaction, op: Delegated) -> Outcome:
     """Note a delegation."""
     if "insert_edge" in tx.sql:
-        attrs = {"task": op.task, "result_chars": op.result_chars, **({"turn": op.turn_uid} if op.turn_uid else {})}
+        is_forgotten = op.turn_uid and tx.db.execute(tx.sql["tombstone"], (op.turn_uid,)).fetchone()
+        attrs = {"task": "" if is_forgotten else op.task, "result_chars": op.result_chars, **({"turn": op.turn_uid} if op.turn_uid else {})}
         sessions = op.parent_session_id, op.child_session_id
         tx.db.execute(tx.sql["insert_edge"], (op.theme, op.child_theme, *sessions, op.at, json.dumps(attrs)))
     return Outcome(op_id=op.op_id, status="unchanged")

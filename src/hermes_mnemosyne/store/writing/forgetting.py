@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hermes_mnemosyne.store.operations import SCRATCH_THEME, Forget, Operation, Outcome
+from hermes_mnemosyne.store.writing.attribution import forget_task
 from hermes_mnemosyne.store.writing.entries import own, own_grave, release_superseded
 from hermes_mnemosyne.store.writing.transaction import Transaction
 from hermes_mnemosyne.values import TARGETS, Turn
@@ -51,6 +52,8 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
     for name in sorted(names):
         tx.db.execute(tx.sql["delete_history"], (name,))
         tx.db.execute(tx.sql["delete_injected"], (name,))
+        if kind == "turn":
+            forget_task(tx, name)
         if trial:
             tx.db.execute(tx.sql["delete_tombstone"], (name,))
             continue

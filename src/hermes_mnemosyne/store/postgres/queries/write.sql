@@ -305,3 +305,6 @@ ON CONFLICT (md5(theme)) DO UPDATE SET kind = excluded.kind, first_seen = least(
 -- name: insert_edge
 INSERT INTO mnemosyne.agent_edges (parent_theme, child_theme, parent_session_id, child_session_id, kind, ts, attrs)
 VALUES ($1, nullif($2, ''), nullif($3, ''), nullif($4, ''), 'delegated', $5::timestamptz, $6::jsonb)
+
+-- name: forget_task
+UPDATE mnemosyne.agent_edges SET attrs = attrs || '{"task": ""}' WHERE attrs @> jsonb_build_object('turn', $1::text)
