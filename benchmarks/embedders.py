@@ -26,11 +26,15 @@ class System:
 LEXICAL = System(WORDS, "words alone")
 
 
-def open_memory(path: Path, theme: str, embedder: str) -> Memory:
-    """Return a memory whose embedder is a value of the setting of this name, or a model directory."""
+def open_memory(store: Path | str, theme: str, embedder: str) -> Memory:
+    """Return a memory in a file or, by its DSN, in a Postgres; its embedder is a value of the setting, or a model directory."""
     known = next(key.choices for key in KEYS if key.name == "embedder")
     chosen = {"embedder": embedder} if embedder in known else {"embedder": "directory", "embed_dir": embedder}
-    return Memory.open(path, theme=theme, settings=resolve(flags={"db": path, **chosen}, strict=True).settings)
+    if isinstance(store, str):
+        settings = resolve(flags={"dsn": store, **chosen}, provider="pgvector", strict=True).settings
+    else:
+        settings = resolve(flags={"db": store, **chosen}, strict=True).settings
+    return Memory.open(store, theme=theme, settings=settings)
 
 
 def embed_all(memory: Memory, embedder: str) -> None:

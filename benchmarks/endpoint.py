@@ -123,7 +123,7 @@ class Endpoint:
         """Let it answer the vectors of a file for these texts."""
         self._post("/teach", {"texts": list(texts), "file": str(file), "dimension": dimension})
 
-    def hang(self, hang: bool) -> None:  # noqa: FBT001 - a switch
+    def hang(self, *, hang: bool) -> None:
         """Let it hang, or answer again."""
         self._post("/mode", {"hang": hang})
 

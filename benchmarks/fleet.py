@@ -19,8 +19,12 @@ from typing import Any
 if __package__ in {None, ""}:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.figures import fleet_growth as growing
+from benchmarks.figures import fleet_recall as recalls
 from benchmarks.figures import fleet_writes as writes
-from benchmarks.figures.fleet_world import World, said, world
+from benchmarks.figures.fleet_faults import faults
+from benchmarks.figures.fleet_quality import quality
+from benchmarks.figures.fleet_world import Loaded, World, said, world
 from benchmarks.fleet_corpus import SEED
 from benchmarks.harness import ROOT, Verdict, concluded, load
 
@@ -30,18 +34,23 @@ Figure = Callable[[World], tuple[dict[str, Any], list[Verdict]]]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured: the share of the hook calls, rows of a drain and a burst (ours, the reference's), rows of a table."""
+    """How much is measured.
+
+    The share of the hook calls, rows of a drain and of a burst (ours, the reference's), writes of a process,
+    rows of a table, questions of a kind in a scope.
+    """
 
     hooks: float
     drain: tuple[int, int]
     burst: tuple[int, int]
+    writes: int
     rows: int
     questions: int
 
 
 SCALES = {
-    "quick": Scale(hooks=0.25, drain=(2_000, 150), burst=(2_000, 600), rows=4_000, questions=20),
-    "full": Scale(hooks=1.0, drain=(20_000, 1_500), burst=(20_000, 2_000), rows=100_000, questions=100),
+    "quick": Scale(hooks=0.25, drain=(2_000, 150), burst=(2_000, 600), writes=200, rows=4_000, questions=20),
+    "full": Scale(hooks=1.0, drain=(20_000, 1_500), burst=(20_000, 2_000), writes=2_000, rows=100_000, questions=100),
 }
 
 
@@ -51,8 +60,26 @@ def figures_of(scale: Scale, data: Path | None, *, million: bool) -> dict[str, F
         "hooks": lambda here: writes.hooks(here, scale.hooks),
         "drain": lambda here: writes.drain(here, *scale.drain),
         "burst": lambda here: writes.burst(here, *scale.burst),
+        "faults": faults,
+        "recall-seven": lambda here: recalls.recall(here, _seven(here, scale), scale.questions),
+        "recall-many": lambda here: recalls.recall(here, _many(here, scale), scale.questions),
+        "nearest": lambda here: recalls.nearest(here, _many(here, scale)),
+        "writers": lambda here: growing.writers(here, (1, 4, 8), scale.writes),
+        "growth": lambda here: growing.growth(here, scale.rows // 10, scale.questions // 2),
     }
+    if data is not None:
+        found["locomo"] = lambda here: quality(here, data)
+    if million:
+        found["million"] = lambda here: growing.growth(here, 10 * scale.rows, scale.questions // 2)
     return found
+
+
+def _seven(here: World, scale: Scale) -> Loaded:
+    return here.loaded(scale.rows, scale.rows, "seven", reference=True)
+
+
+def _many(here: World, scale: Scale) -> Loaded:
+    return here.loaded(scale.rows, 0, "many", reference=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

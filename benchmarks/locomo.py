@@ -88,8 +88,11 @@ def questions(sample: Mapping[str, Any], known: frozenset[str]) -> list[Question
     return found
 
 
-def measure(data: Path, system: System, *, relevance: bool = True) -> Outcome:
-    """Store the conversations of the file `data`, ask every question, and with `relevance` ask again strictly."""
+def measure(data: Path, system: System, *, relevance: bool = True, store: str = "") -> Outcome:
+    """Store the conversations of the file `data`, ask every question, and with `relevance` ask again strictly.
+
+    `store` is the DSN of an empty Postgres database; without one a file of this run's own is the store.
+    """
     samples = json.loads(data.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(prefix="mnemosyne-locomo-") as directory, ExitStack() as stack:
         memories: dict[str, Memory] = {}
@@ -97,7 +100,7 @@ def measure(data: Path, system: System, *, relevance: bool = True) -> Outcome:
         ids: dict[str, str] = {}
         for sample in samples:
             name = sample["sample_id"]
-            memory = stack.enter_context(open_memory(Path(directory) / "locomo.db", name, system.embedder))
+            memory = stack.enter_context(open_memory(store or Path(directory) / "locomo.db", name, system.embedder))
             here = capture(memory, sample["conversation"])
             memories[name] = memory
             ids |= here

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scripts.environments import ensure, host_environment
 from tests.postgres.server import PrivateServer, binaries
-
-if TYPE_CHECKING:
-    import psycopg
 
 # Tests keep their servers in memory and without fsync: neither would be a figure.
 _DISK = "/var/tmp"  # noqa: S108 - a directory of our own is made in it

@@ -7,8 +7,8 @@ from typing import Any
 
 from benchmarks import server
 from benchmarks.corpus import Corpus
-from benchmarks.fleet_corpus import SEED
 from benchmarks.figures.fleet_world import World, home_of, said
+from benchmarks.fleet_corpus import SEED
 from benchmarks.harness import Driver, Times, Verdict, at_least, at_most
 from benchmarks.server import Database
 
