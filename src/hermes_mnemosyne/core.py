@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_mnemosyne import forks
-from hermes_mnemosyne._errors import ForeignFile, MnemosyneError, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
+from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from hermes_mnemosyne.backfill import Backfill
 from hermes_mnemosyne.cancelling import cancel_queued
 from hermes_mnemosyne.clock import HybridClock

@@ -25,7 +25,14 @@ _CONNINFO = re.compile(rf"\s*(?:{'|'.join(_KEYWORDS)})\s*=")
 _PAIR = re.compile(r"\s*([A-Za-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(?=\s|$)", re.DOTALL)
 _URI = re.compile(r"(?P<userinfo>[^@/]*@)?(?P<hosts>[^/?]*)(?:/(?P<dbname>[^?]*))?(?:\?(?P<query>.*))?", re.DOTALL)
 _HOST = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[0-9]*))?")
-_ENVIRONMENT = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER", "service": "PGSERVICE"}
+_ENVIRONMENT = {
+    "host": "PGHOST",
+    "hostaddr": "PGHOSTADDR",
+    "port": "PGPORT",
+    "dbname": "PGDATABASE",
+    "user": "PGUSER",
+    "service": "PGSERVICE",
+}
 _NAMING = ("host", "hostaddr", "port", "dbname", "user", "service")
 _DEFAULT_PORT = "5432"
 _NAME_DIGITS = 16
@@ -89,7 +96,9 @@ def _of_pairs(text: str) -> dict[str, str]:
     while place < len(text):
         match = _PAIR.match(text, place)
         if match is None:
-            raise ConfigError("the dsn is neither a postgresql:// URI nor `key=value` pairs separated by blanks, values with blanks in quotes")
+            raise ConfigError(
+                "the dsn is neither a postgresql:// URI nor `key=value` pairs separated by blanks, values with blanks in quotes"
+            )
         value = match[2]
         value = value[1:-1] if value.startswith("'") else value
         found[match[1].lower()] = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)

@@ -283,7 +283,12 @@ class Embedding:
             weights = _WEIGHTS[embedder.family] if share is None else Weights(turn=share, entry=share)
             least = -1.0 if self.settings.min_similarity is None else self.settings.min_similarity
             asked.meaning = Meaning(
-                model=model.key, vector=vector, floor=model.floor, weights=weights, least=least, alone=not self.settings.hybrid_search
+                model=model.key,
+                vector=vector,
+                floor=model.floor,
+                weights=weights,
+                least=least,
+                alone=not self.settings.hybrid_search,
             )
         except EmbeddingError as error:
             # A model on this machine that knows no word of a text is well; an endpoint that answers nothing of use is not.

@@ -17,7 +17,6 @@ from hermes_mnemosyne.asking import ListOptions, RecallOptions, checked_query, c
 from hermes_mnemosyne.backfill import Report
 from hermes_mnemosyne.clock import now_text, uuid7
 from hermes_mnemosyne.core import Engine
-from hermes_mnemosyne.dsn import is_dsn
 from hermes_mnemosyne.drafts import (
     EntryChanges,
     EntryFields,
@@ -27,10 +26,11 @@ from hermes_mnemosyne.drafts import (
     entry_changes,
     turn_of,
 )
+from hermes_mnemosyne.dsn import is_dsn
 from hermes_mnemosyne.figures import figures_of
+from hermes_mnemosyne.reaching import CONTACT_BUCKETS, reach_of, theme_name
 from hermes_mnemosyne.recall.analyse import MAX_QUERY_CHARS
 from hermes_mnemosyne.recall.meaning import Meaning
-from hermes_mnemosyne.reaching import CONTACT_BUCKETS, reach_of, theme_name
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.store.operations import (
     AddEntry,

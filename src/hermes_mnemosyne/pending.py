@@ -25,6 +25,7 @@ from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Pre
 from hermes_mnemosyne.text import content_hash
 from hermes_mnemosyne.values import Entry, Origin, RecallQuery, RecallResult, Turn
 
+
 class NoStore:
     """A store that holds nothing, for a look at what waits while the real one is away.
 

@@ -156,9 +156,7 @@ KEYS: tuple[Key, ...] = (
         provider="pgvector",
         help="seconds for a connection to be made, unless the dsn says",
     ),
-    Key(
-        name="statement_timeout", type="number", low=0.1, high=3600, provider="pgvector", help="most seconds for one statement"
-    ),
+    Key(name="statement_timeout", type="number", low=0.1, high=3600, provider="pgvector", help="most seconds for one statement"),
     Key(
         name="subject_key_file",
         type="text",

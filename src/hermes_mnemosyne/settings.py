@@ -43,9 +43,7 @@ class Effective:
 
     def rows(self) -> Iterator[tuple[Key, Any, str]]:
         """Return (key, value, source) for every key of the provider in the order of the table."""
-        return (
-            (key, getattr(self.settings, key.name), self.sources.get(key.name, "default")) for key in keys_of(self.provider)
-        )
+        return ((key, getattr(self.settings, key.name), self.sources.get(key.name, "default")) for key in keys_of(self.provider))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,11 +200,14 @@ def test_the_api_queues_while_the_database_is_away_and_keeps_the_order(fleet: Fl
         assert memory.remember("After the storm").status == "added"
 
 
-def test_a_wrong_password_is_told_without_showing_it(private_server: PrivateServer, private_postgres: PgDatabase, tmp_path: Path) -> None:
+def test_a_wrong_password_is_told_without_showing_it(
+    private_server: PrivateServer, private_postgres: PgDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     private_server.ask_password("hermes")
     home = FleetHome(tmp_path / "wrong", f"{private_postgres.dsn} password=s3cret-w0rd")
     provider = home.start()
     eventually(lambda: engine_of(provider).contact.state == "away")
+    monkeypatch.setenv("HERMES_HOME", str(home.path))
     shown = answer(provider, "zebra")["error"] + json.dumps(provider.get_status_config())
     assert "password" in shown
     assert "s3cret-w0rd" not in shown

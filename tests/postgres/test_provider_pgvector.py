@@ -204,14 +204,16 @@ def test_many_providers_share_one_pool(fleet: FleetHome, postgres: PgDatabase) -
     for number, provider in enumerate(providers):
         provider.sync_turn(*exchange(number), session_id=f"20261130_124458_{number:06x}")
     assert len({id(engine_of(provider)) for provider in providers}) == 1
-    [(count,)] = rows(postgres, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mnemosyne'")
+    [(count,)] = rows(
+        postgres, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mnemosyne'"
+    )
     assert count <= 4
     settle(providers[0])
     assert len(said(fleet.dsn)) == 40
 
 
 def test_a_password_is_never_shown(fleet: FleetHome, tmp_path: Path) -> None:
-    secret = "s3cret-w0rd"  # noqa: S105 - of nobody
+    secret = "s3cret-w0rd"
     home = FleetHome(tmp_path / "secret", f"host=127.0.0.1 port=9 user=a dbname=d password={secret}")
     provider = home.start()
     shown = [provider.system_prompt_block(), provider.handle_tool_call("recall_memory", {"query": "x"})]

@@ -115,7 +115,7 @@ def inherited(session: Session, session_id: str, turns: Sequence[TurnText]) -> C
         return Counter()
     try:
         if not session.memory.engine.ready(0.0):
-            raise session.memory.engine.contact.error()  # noqa: TRY301 - the same as when asking fails
+            raise session.memory.engine.contact.error()
         first = within(LINEAGE_SECONDS, lambda: in_prompt(session, session_id + LINEAGE))
         return within(ANCESTORS_SECONDS, lambda: _ancestors_had(session, session_id, first, turns)) if first else Counter()
     except StoreError as error:

@@ -20,7 +20,17 @@ from hermes_mnemosyne.stores import Place, place_of
 
 STATUS_SECONDS = 2.0
 _HEADING = "# Mnemosyne memory"
-_IDENTITY_KEYS = ("db", "data_dir", "dsn", "subject_key_file", "allowed_themes", "identity_aliases", "bench_mode", "readable_themes", "write_contexts")
+_IDENTITY_KEYS = (
+    "db",
+    "data_dir",
+    "dsn",
+    "subject_key_file",
+    "allowed_themes",
+    "identity_aliases",
+    "bench_mode",
+    "readable_themes",
+    "write_contexts",
+)
 
 
 def effective(name: str, home: Path | None) -> table.Effective:
@@ -114,7 +124,9 @@ def _figures(place: Place, settings: table.Settings) -> dict[str, Any]:
 def prompt_block(theme: str, counts: Counts | None, *, unverified: bool = False) -> str:
     """Return the text for the system prompt: whose memory this is, how much it holds (None: not known), and how to recall."""
     if unverified:
-        held = "The database has not answered yet (unverified); what is said is kept and follows, and recall works once it answers."
+        held = (
+            "The database has not answered yet (unverified); what is said is kept and follows, and recall works once it answers."
+        )
     elif counts is None:
         held = "How many memories it holds is unknown at the moment."
     else:

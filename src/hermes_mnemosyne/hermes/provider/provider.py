@@ -297,7 +297,7 @@ class MnemosyneProvider(host.Base):
                 self._doubt()
             if not engine.place.is_server:
                 raise
-            return tools.runtime_error(f"{self.name} unavailable, what is said and written is safe in the local spool: {error}")
+            return tools.runtime_error(f"{self.name} unavailable (writes are safe in the local spool): {error}")
         self._mark(session, own, tuple(hit.uid for hit in result.hits))
         return tools.answer(call, result, fused=session.settings.hybrid_search)
 
@@ -428,7 +428,7 @@ class MnemosyneProvider(host.Base):
         """Mark as standing in the prompt of a branch what stands in the prompt of its parent."""
         try:
             if not self._is_ready(0.0):
-                raise session.memory.engine.contact.error()  # noqa: TRY301 - the same as when asking fails
+                raise session.memory.engine.contact.error()
             uids = tuple(sorted(within(START_SECONDS, lambda: capturing.in_prompt(session, session.own_marks(parent)))))
         except StoreError as error:
             count("lineage")

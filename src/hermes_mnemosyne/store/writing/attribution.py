@@ -25,7 +25,11 @@ def delegated(tx: Transaction, op: Delegated) -> Outcome:
     """Note a delegation."""
     if "insert_edge" in tx.sql:
         is_forgotten = op.turn_uid and tx.db.execute(tx.sql["tombstone"], (op.turn_uid,)).fetchone()
-        attrs = {"task": "" if is_forgotten else op.task, "result_chars": op.result_chars, **({"turn": op.turn_uid} if op.turn_uid else {})}
+        attrs = {
+            "task": "" if is_forgotten else op.task,
+            "result_chars": op.result_chars,
+            **({"turn": op.turn_uid} if op.turn_uid else {}),
+        }
         sessions = op.parent_session_id, op.child_session_id
         tx.db.execute(tx.sql["insert_edge"], (op.theme, op.child_theme, *sessions, op.at, json.dumps(attrs)))
     return Outcome(op_id=op.op_id, status="unchanged")
