@@ -193,7 +193,17 @@ class Delegated(Operation):
 KINDS: dict[str, type[Operation]] = {
     kind.__name__: kind
     for kind in (
-        AddEntry, EditEntry, Retire, Forget, Undo, MirrorChange, MirrorFile, CaptureTurns, MarkInjected, MergeRecord, SeenAgent,
+        AddEntry,
+        EditEntry,
+        Retire,
+        Forget,
+        Undo,
+        MirrorChange,
+        MirrorFile,
+        CaptureTurns,
+        MarkInjected,
+        MergeRecord,
+        SeenAgent,
         Delegated,
     )
 }
