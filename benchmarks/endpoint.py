@@ -141,13 +141,12 @@ class Endpoint:
 @contextmanager
 def running() -> Iterator[Endpoint]:
     """Run an endpoint in a process of its own."""
-    process = subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        yield Endpoint(process.stdout.readline().strip())
-    finally:
-        process.terminate()
-        process.wait()
+    with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None  # noqa: S101 - it is a pipe
+            yield Endpoint(process.stdout.readline().strip())
+        finally:
+            process.terminate()
 
 
 if __name__ == "__main__":

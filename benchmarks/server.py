@@ -94,12 +94,12 @@ class Database:
             db.execute(f"DROP DATABASE {self.name} WITH (FORCE)")  # type: ignore[arg-type]  # a name of ours
 
 
-def ours(server: Server, name: str, *, partitions: int = 0) -> Database:
-    """Make a database with our schema."""
+def ours(server: Server, name: str, *, dimension: int | None = None) -> Database:
+    """Make a database with our schema, for vectors of a dimension (None: the usual one)."""
     from hermes_mnemosyne import maintenance
 
     database = _made(server, name)
-    maintenance.migrate(database.admin_dsn, maintenance.Wishes(runtime_role=ROLE, partitions=partitions))
+    maintenance.migrate(database.admin_dsn, maintenance.Wishes(runtime_role=ROLE, embed_dim=dimension))
     return database
 
 

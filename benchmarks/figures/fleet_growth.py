@@ -26,7 +26,7 @@ def growth(world: World, rows: int, questions: int) -> tuple[dict[str, Any], lis
     else:
         corpus, clusters = FleetCorpus(rows, 0, "many"), Clusters(_DIMENSION_OF_MILLION)
         file = clusters.save(rows, world.work / f"many_{rows}.f4")
-        database = server.ours(world.server, f"ours_many_{rows}")
+        database = server.ours(world.server, f"ours_many_{rows}", dimension=_DIMENSION_OF_MILLION)
         loaded = Loaded(
             corpus,
             clusters,

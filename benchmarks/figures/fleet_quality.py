@@ -13,7 +13,7 @@ from benchmarks.harness import Verdict, at_least, at_most
 from benchmarks.locomo import measure
 
 _NEAR = -2.0
-_MODEL = "packaged"
+_MODEL, _DIMENSION = "packaged", 384
 _MEASURES = ("R@10", "MRR")
 
 
@@ -21,9 +21,9 @@ def quality(world: World, data: Path) -> tuple[dict[str, Any], list[Verdict]]:
     """Ask the questions of both stores; a store may be worse by two points at most."""
     figures: dict[str, Any] = {}
     verdicts: list[Verdict] = []
-    for system in (LEXICAL, usable(_MODEL)):
+    for system, dimension in ((LEXICAL, None), (usable(_MODEL), _DIMENSION)):
         said(system.name)
-        database = server.ours(world.server, f"locomo_{system.embedder}")
+        database = server.ours(world.server, f"locomo_{system.embedder}", dimension=dimension)
         of_file = measure(data, system, relevance=False)
         of_server = measure(data, system, relevance=False, store=database.dsn)
         gains = paired(of_server.run, of_file.run)
