@@ -26,7 +26,7 @@ from benchmarks.figures.fleet_faults import faults
 from benchmarks.figures.fleet_quality import quality
 from benchmarks.figures.fleet_world import Loaded, World, said, world
 from benchmarks.fleet_corpus import SEED
-from benchmarks.harness import ROOT, Verdict, concluded, load
+from benchmarks.harness import ROOT, DriverError, Verdict, concluded, load
 
 REFERENCE = "hermes-memory-pgvector 0.5.4"
 Figure = Callable[[World], tuple[dict[str, Any], list[Verdict]]]
@@ -98,7 +98,12 @@ def main(arguments: list[str] | None = None) -> int:
         for name in options.only or figures:
             said(name)
             load_then = load()
-            result, judged = figures[name](here)
+            try:
+                result, judged = figures[name](here)
+            except DriverError as error:
+                # Hours of other figures are not lost with it.
+                said(f"{name}: {error}")
+                result, judged = {"error": str(error)}, [Verdict(f"{name}: measured", 0.0, "", "gate", holds=False)]
             results[name] = {**result, "load_before": load_then, "load_after": load()}
             verdicts += judged
     return concluded(options.out, {**facts, "seconds": round(time.time() - started, 1)}, results, verdicts, before)
