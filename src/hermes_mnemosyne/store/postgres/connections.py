@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -16,14 +17,19 @@ from psycopg import conninfo, sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from hermes_mnemosyne import forks
-from hermes_mnemosyne._errors import MnemosyneError, StoreBusy, StoreUnavailable
+from hermes_mnemosyne._errors import ConfigError, MnemosyneError, StoreBusy, StoreUnavailable
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.deadlines import DEADLINES
-from hermes_mnemosyne.store.postgres.errors import mnemosyne_error, translated
+from hermes_mnemosyne.store.postgres.errors import mnemosyne_error, translated, without_secrets
 
 WRITE_LOCK = 0x4D6E656D
 """The advisory lock that every write transaction holds, so that change numbers are in the order of commits."""
 
+# What its warnings tell stands in our own errors; without a handler of the program's they would go to stderr.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+
+_BESIDE = sql.SQL("BEGIN; SET LOCAL lock_timeout = {wait}")
+_ALONE = sql.SQL("BEGIN; SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({lock})")
 # A server keeps its own time limit; one that hangs does not, so the client waits this much longer for it.
 _GRACE = 1.0
 _SLICE = 0.05
@@ -199,7 +205,10 @@ class Connections:
     def __init__(self, dsn: str, options: PostgresOptions) -> None:
         """Open nothing yet."""
         self.dsn = dsn
-        self.name = shown(dsn)
+        try:
+            self.name = shown(dsn)
+        except psycopg.ProgrammingError as error:
+            raise ConfigError(f"this is no connection string of Postgres: {without_secrets(str(error))}") from error
         self._options = options
         self._write_lock = threading.Lock()
         self._closed = False
@@ -271,23 +280,33 @@ class Connections:
         if not lock.acquire(timeout=max(wait, 0.0)):
             raise StoreBusy(f"{self.name}: another thread is writing; try again")
         try:
-            left = max(0.001, until - time.monotonic())
-            with self._lent(left, left + (limit or self._options.statement_timeout) + _GRACE) as db:
-                # SQL has no parameters for SET; both are numbers of ours. In one message, which saves two ways to the server.
-                begin = sql.SQL("BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock({})")
-                millis = max(1, int((until - time.monotonic()) * 1000))
-                try:
-                    db.raw.execute(begin.format(sql.Literal(f"{millis}ms"), sql.Literal(WRITE_LOCK)), prepare=False)
-                    if limit is not None:
-                        db.raw.execute("SELECT set_config('statement_timeout', $1, true)", [f"{int(limit * 1000)}ms"])
-                    yield db
-                    db.raw.execute("COMMIT")
-                except BaseException:
-                    with suppress(psycopg.Error):
-                        db.raw.execute("ROLLBACK")
-                    raise
+            with self._changing(_ALONE, until, limit) as db:
+                yield db
         finally:
             lock.release()
+
+    @contextmanager
+    def changing(self, wait: float, *, limit: float | None = None) -> Iterator[Database]:
+        """As `writing`, but beside other writers, for what has no change number and locks the rows that it depends on."""
+        with self._changing(_BESIDE, time.monotonic() + wait, limit) as db:
+            yield db
+
+    @contextmanager
+    def _changing(self, begin: sql.SQL, until: float, limit: float | None) -> Iterator[Database]:
+        left = max(0.001, until - time.monotonic())
+        with self._lent(left, left + (limit or self._options.statement_timeout) + _GRACE) as db:
+            # SQL has no parameters for SET; both are numbers of ours. In one message, which saves two ways to the server.
+            millis = max(1, int((until - time.monotonic()) * 1000))
+            try:
+                db.raw.execute(begin.format(wait=sql.Literal(f"{millis}ms"), lock=sql.Literal(WRITE_LOCK)), prepare=False)
+                if limit is not None:
+                    db.raw.execute("SELECT set_config('statement_timeout', $1, true)", [f"{int(limit * 1000)}ms"])
+                yield db
+                db.raw.execute("COMMIT")
+            except BaseException:
+                with suppress(psycopg.Error):
+                    db.raw.execute("ROLLBACK")
+                raise
 
     def figures(self) -> dict[str, int]:
         """Return the pool's figures: `size`, `available`, `waiting`, `errors`."""

@@ -105,7 +105,7 @@ def _take(db: Database, model: Model, found: Sequence[tuple[int, int, str, Any]]
             continue
     texts = {row: content[:_COMPARED] for _, row, content, _ in found}
     cut = frozenset(row for _, row, content, _ in found if len(content) > _CUT)
-    return attach(db, model.key, vectors, cut, texts) if vectors else 0
+    return (attach(db, model.key, vectors, cut, texts) or 0) if vectors else 0
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:

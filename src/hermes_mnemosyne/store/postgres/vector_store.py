@@ -58,8 +58,15 @@ class PostgresVectors:
         count = 0
         for some in _batches(vectors_by_row):
             ready = {row: vectors.stored(vector) for row, vector in some}
-            with self._connections.writing(self._wait, limit=_SLOW) as db:
-                count += vectors.attach(db, model, ready, cut, texts)
+            # Vectors may go into an index, which takes long: meanwhile others write.
+            with self._connections.changing(self._wait, limit=_SLOW) as db:
+                stored = vectors.attach(db, model, ready, cut, texts)
+            if stored is None:
+                with self._connections.writing(self._wait, limit=_SLOW) as db:
+                    vectors.begin(db, model, next(iter(ready.values())).dimensions())
+                with self._connections.changing(self._wait, limit=_SLOW) as db:
+                    stored = vectors.attach(db, model, ready, cut, texts)
+            count += stored or 0
         return count
 
     def pending_vectors(self, model: str, *, limit: int = 64, after: int = 0, now: str | None = None) -> list[PendingText]:

@@ -122,17 +122,32 @@ def activate(db: Database, key: str) -> None:
     db.execute(statements("vectors")["activate"], (known[0],))
 
 
-def attach(db: Database, key: str, vectors: Mapping[int, Number], cut: frozenset[int], texts: Mapping[int, str] | None) -> int:
-    """Store vectors of rows that still live and, where `texts` are given, still have these; return how many."""
-    dimension = next(iter(vectors.values())).dimensions()
-    number = model_of(db, key, dimension)
-    if number is None:
+def begin(db: Database, key: str, dimension: int) -> None:
+    """Make a model known by its first vector, unless it is; every row lacks one."""
+    if model_of(db, key, dimension) is None:
         (number,) = db.execute(statements("vectors")["insert_model"], (key, dimension)).fetchone()
         db.execute(statements("vectors")["note_all_missing"], {"model": number})
+
+
+def attach(
+    db: Database, key: str, vectors: Mapping[int, Number], cut: frozenset[int], texts: Mapping[int, str] | None
+) -> int | None:
+    """Store vectors of rows that still live and, where `texts` are given, still have these; return how many.
+
+    Return None where the model is not known. Rows that are being changed at this moment are left out and stay pending.
+    """
+    dimension = next(iter(vectors.values())).dimensions()
+    number = model_of(db, key, dimension)
+    if number is None or db.execute(statements("vectors")["keep_model"], (number,)).fetchone() is None:
+        return None
     for vector in vectors.values():
         if vector.dimensions() != dimension:
             raise InvalidInput(f"the vectors of model {key!r} have {dimension} dimensions, not {vector.dimensions()}")
-    rows = _unchanged(db, list(vectors), texts)
+    held = [
+        row for name in ("hold_entries", "hold_turns") for (row,) in db.execute(statements("vectors")[name], (list(vectors),))
+    ]
+    # Only now, when nobody can change them.
+    rows = _unchanged(db, held, texts)
     if rows:
         values = (number, rows, [row in cut for row in rows], [vectors[row] for row in rows])
         with db.raw.cursor() as cursor:

@@ -267,7 +267,6 @@ class Transaction:
         """Delete a live row with its tokens and vectors; neighbours of a turn lose its words."""
         beside = self.db.execute(self.sql["beside"], (row.id,)).fetchone() if isinstance(row.value, Turn) else None
         self.index.remove(row.id)
-        self.delete_vectors(row.id)
         if isinstance(row.value, Turn):
             self.db.execute(self.sql["delete_turn"], (row.id,))
             self.note_speaker(row.id, row.value.speaker, -1)
@@ -276,6 +275,8 @@ class Transaction:
                     self.renew_context(number)
         else:
             self.db.execute(self.sql["delete_entry"], (row.id,))
+        # After the row itself, whose lock ends what gives it a vector at this moment.
+        self.delete_vectors(row.id)
         self.count(row.id, -1)
 
     def delete_vectors(self, row: int) -> None:

@@ -238,7 +238,7 @@ CREATE UNIQUE INDEX vector_models_active ON mnemosyne.vector_models (active) WHE
 CREATE TABLE mnemosyne.vectors (
     scope bigint NOT NULL,
     row bigint NOT NULL,
-    model integer NOT NULL REFERENCES mnemosyne.vector_models (id),
+    model integer NOT NULL,
     cut boolean NOT NULL,
     embedding @extension.vector,
     half @extension.halfvec,
@@ -248,7 +248,7 @@ CREATE INDEX vectors_cut ON mnemosyne.vectors (model) WHERE cut;
 
 -- Rows without a vector of a model; with a `reason` those that have failed, to be tried again at `retry_at` or not of themselves.
 CREATE TABLE mnemosyne.missing_vectors (
-    model integer NOT NULL REFERENCES mnemosyne.vector_models (id),
+    model integer NOT NULL,
     row bigint NOT NULL,
     reason text,
     retry_at text COLLATE "C",
@@ -283,6 +283,7 @@ CREATE TABLE mnemosyne.agent_edges (
 );
 CREATE INDEX agent_edges_by_parent ON mnemosyne.agent_edges (md5(parent_theme), ts DESC);
 CREATE INDEX agent_edges_by_child ON mnemosyne.agent_edges (md5(child_theme), ts DESC);
+CREATE INDEX agent_edges_by_turn ON mnemosyne.agent_edges ((attrs ->> 'turn'));
 CREATE INDEX agent_edges_by_session ON mnemosyne.agent_edges (md5(parent_session_id));
 
 -- What `prune`, `cleanup`, `remap` and `backfill` have done.

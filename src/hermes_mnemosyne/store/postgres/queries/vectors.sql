@@ -36,6 +36,17 @@ UNION ALL
 SELECT t.id, 'turn', left(t.content, $2::integer), length(t.content), t.role, t.speaker, t.occurred_at, t.visibility = 'local'
 FROM unnest($1::bigint[]) AS r (row) JOIN mnemosyne.turns AS t ON t.scope = r.row >> 38 AND t.id = r.row
 
+-- name: keep_model
+SELECT id FROM mnemosyne.vector_models WHERE id = $1 FOR SHARE
+
+-- name: hold_entries
+SELECT e.id FROM mnemosyne.entries AS e
+WHERE e.id = ANY($1::bigint[]) AND e.scope IN (SELECT r.row >> 38 FROM unnest($1::bigint[]) AS r (row)) FOR SHARE OF e SKIP LOCKED
+
+-- name: hold_turns
+SELECT t.id FROM mnemosyne.turns AS t
+WHERE t.id = ANY($1::bigint[]) AND t.scope IN (SELECT r.row >> 38 FROM unnest($1::bigint[]) AS r (row)) FOR SHARE OF t SKIP LOCKED
+
 -- name: live
 SELECT e.id FROM unnest($1::bigint[]) AS r (row) JOIN mnemosyne.entries AS e ON e.scope = r.row >> 38 AND e.id = r.row
 UNION ALL

@@ -307,4 +307,4 @@ INSERT INTO mnemosyne.agent_edges (parent_theme, child_theme, parent_session_id,
 VALUES ($1, nullif($2, ''), nullif($3, ''), nullif($4, ''), 'delegated', $5::timestamptz, $6::jsonb)
 
 -- name: forget_task
-UPDATE mnemosyne.agent_edges SET attrs = attrs || '{"task": ""}' WHERE attrs @> jsonb_build_object('turn', $1::text)
+UPDATE mnemosyne.agent_edges SET attrs = attrs || '{"task": ""}' WHERE attrs ->> 'turn' = $1::text
