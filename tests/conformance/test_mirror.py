@@ -127,7 +127,7 @@ def test_only_rows_of_this_file_here_are_matched(world: World, row: dict[str, ob
 )
 def test_a_blank_text_and_an_unknown_action_are_refused(world: World, write: dict[str, str]) -> None:
     world.mirror("add", content="likes tea")
-    assert world.apply(world.mirroring(write.pop("action"), **write))[0].status == "failed"
+    assert world.apply(world.mirroring(**write))[0].status == "failed"
     assert world.texts() == ["likes tea"]
 
 

@@ -95,7 +95,9 @@ def test_a_hit_explains_what_meaning_and_words_gave(opened: Open) -> None:
     assert set((memory.recall("concise answers", explain=True).hits[0].explain or {})["legs"]) == {"lexical", "vector"}
 
 
-def test_meaning_alone_ranks_where_words_are_turned_off_and_words_step_in_when_it_fails(opened: Open, server: EmbeddingServer) -> None:
+def test_meaning_alone_ranks_where_words_are_turned_off_and_words_step_in_when_it_fails(
+    opened: Open, server: EmbeddingServer
+) -> None:
     memory = opened(hybrid_search=False)
     filled(memory)
     memory.embed_pending()

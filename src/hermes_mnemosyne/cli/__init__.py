@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from hermes_mnemosyne._errors import InvalidInput, MnemosyneError
@@ -87,17 +87,17 @@ def run(args: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with `argv` (default: of the process) and return its exit code."""
-    return _main(build_parser(), argv)
+    return _main(build_parser, argv)
 
 
 def pgvector_main(argv: Sequence[str] | None = None) -> int:
     """Run the maintenance command with `argv` (default: of the process) and return its exit code."""
-    return _main(build_pgvector_parser(), argv)
+    return _main(build_pgvector_parser, argv)
 
 
-def _main(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+def _main(build: Callable[[], argparse.ArgumentParser], argv: Sequence[str] | None) -> int:
     try:
-        args = parser.parse_args(argv)
+        args = build().parse_args(argv)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     except OSError as error:  # from printing the version
