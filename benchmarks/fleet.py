@@ -26,7 +26,7 @@ from benchmarks.figures.fleet_faults import faults
 from benchmarks.figures.fleet_quality import quality
 from benchmarks.figures.fleet_world import Loaded, World, said, world
 from benchmarks.fleet_corpus import SEED
-from benchmarks.harness import ROOT, DriverError, Verdict, concluded, load
+from benchmarks.harness import ROOT, DriverError, Verdict, concluded, load, table
 
 REFERENCE = "hermes-memory-pgvector 0.5.4"
 Figure = Callable[[World], tuple[dict[str, Any], list[Verdict]]]
@@ -106,6 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
                 result, judged = {"error": str(error)}, [Verdict(f"{name}: measured", 0.0, "", "gate", holds=False)]
             results[name] = {**result, "load_before": load_then, "load_after": load()}
             verdicts += judged
+            sys.stderr.write(table(judged) + "\n")
     return concluded(options.out, {**facts, "seconds": round(time.time() - started, 1)}, results, verdicts, before)
 
 
