@@ -298,3 +298,19 @@ def test_the_name_of_a_session_goes_with_its_last_turn(world: World) -> None:
     world.forget(second)
     assert "with ada" not in str(world.exported())
     assert world.say("three", session="with ada").status == "added"
+
+
+@pytest.mark.parametrize("beside", [0, 3])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_session_that_a_forget_ends_can_begin_anew_in_the_same_batch(world: World, known: bool, beside: int) -> None:
+    first, second = world.turns("one", session="with ada"), world.turns("two", session="with ada")
+    if known:
+        world.done(first)
+    forgetting = world.make(Forget, uid=first.turns[0].uid)
+    outcomes = world.apply(
+        *([] if known else [first]), forgetting, second, *[world.adding(f"fact {number}") for number in range(beside)]
+    )
+    assert all(outcome.status in {"added", "forgotten"} for outcome in outcomes)
+    assert [row.content for row in world.rows(kinds=frozenset({"turn"}))] == ["two"]
+    assert world.found("two") == ["two"]
+    assert world.store.check() == []

@@ -66,6 +66,8 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
     if capture is not None:
         # Its name may tell of a person, and nothing is left that it names.
         tx.db.execute(tx.sql["delete_empty_session"], (capture[0],))
+        # What comes after in this transaction must not go into a session that is gone.
+        tx.sessions = {name: number for name, number in tx.sessions.items() if number != capture[0]}
     tx.tally.erasures += 1
 
 
