@@ -24,6 +24,7 @@ _KEYWORDS = (
 _CONNINFO = re.compile(rf"\s*(?:{'|'.join(_KEYWORDS)})\s*=")
 _PAIR = re.compile(r"\s*([A-Za-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(?=\s|$)", re.DOTALL)
 _URI = re.compile(r"(?P<userinfo>[^@/]*@)?(?P<hosts>[^/?]*)(?:/(?P<dbname>[^?]*))?(?:\?(?P<query>.*))?", re.DOTALL)
+_NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
 _HOST = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[0-9]*))?")
 _ENVIRONMENT = {
     "host": "PGHOST",
@@ -101,8 +102,12 @@ def _of_pairs(text: str) -> dict[str, str]:
             )
         value = match[2]
         value = value[1:-1] if value.startswith("'") else value
-        found[match[1].lower()] = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
+        if match[1] != match[1].lower():
+            raise ConfigError(f"the dsn has the keyword {match[1]}: libpq knows them in small letters only")
+        found[match[1]] = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
         place = match.end()
+    if "://" in found.get("dbname", ""):
+        raise ConfigError("the dsn has a URI for dbname: give the URI alone")
     return found
 
 
@@ -110,6 +115,11 @@ def _of_uri(text: str) -> dict[str, str]:
     match = _URI.fullmatch(_SCHEME.sub("", text, count=1))
     if match is None:
         raise ConfigError("the dsn is no valid postgresql:// URI: write postgresql://user@host:port/database")
+    if _NO_ESCAPE.search(text):
+        raise ConfigError("the dsn has a % that begins no escape: write it as %25")
+    if "@" in match["hosts"] or "@" in (match["dbname"] or ""):
+        # Where such a character stands in a password, the rest of it would be shown as a host or a database.
+        raise ConfigError("the dsn has more than one @, or a / in its password: write them as %40 and %2F")
     found: dict[str, str] = {}
     user, colon, password = (match["userinfo"] or "").removesuffix("@").partition(":")
     hosts = [_HOST.fullmatch(one) for one in match["hosts"].split(",")]

@@ -1,8 +1,8 @@
 """Settings: one resolver for the keys of `setting_keys`.
 
 A key comes from, first one wins: a flag, the environment (where the table names a variable), `--config FILE` or else the store's
-own `mnemosyne.yaml` beside the database, `plugins.<provider>` in Hermes' `config.yaml`, the default. An empty variable and a
-null value are not set.
+own `mnemosyne.yaml` beside the database, `plugins.<provider>` in Hermes' `config.yaml`, the default. An empty variable, and in a
+file a null or a blank text, are not set.
 """
 
 from __future__ import annotations
@@ -160,13 +160,18 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _filled_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a file that are set: whoever copies an example, or passes a wizard's question, leaves blanks."""
+    return {name: value for name, value in _given(values).items() if not isinstance(value, str) or value.strip()}
+
+
 def _named_file(path: Path, provider: str) -> _Source:
     data = config_files.read_mapping(path)
     if data is None:
         raise ConfigError(f"there is no file {path}: correct --config")
     # A file of the host is welcome too: its section of this provider counts.
     values = config_files.plugin_section(data, provider, str(path)) if isinstance(data.get("plugins"), Mapping) else data
-    return _Source(label=str(path), values=_given(values))
+    return _Source(label=str(path), values=_filled_in(values))
 
 
 def _own_file(path: Path) -> list[_Source]:
@@ -175,7 +180,7 @@ def _own_file(path: Path) -> list[_Source]:
         return []
     for name in sorted(_PLACES & data.keys()):
         raise ConfigError(f"`{name}` in {path} would point away from the store it lies beside: give it by flag or environment")
-    return [_Source(label=str(path), values=_given(data))]
+    return [_Source(label=str(path), values=_filled_in(data))]
 
 
 def _hermes_source(home: str | os.PathLike[str] | None, environ: Mapping[str, str], provider: str) -> list[_Source]:
@@ -187,7 +192,7 @@ def _hermes_source(home: str | os.PathLike[str] | None, environ: Mapping[str, st
     if data is None:
         return []
     section = config_files.plugin_section(data, provider, str(path))
-    return [_Source(label=f"{path} plugins.{provider}", values=_given(section))]
+    return [_Source(label=f"{path} plugins.{provider}", values=_filled_in(section))]
 
 
 def _store_directory(settings: Settings, environ: Mapping[str, str], home: str | os.PathLike[str] | None) -> Path | None:

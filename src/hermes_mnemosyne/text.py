@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from hermes_mnemosyne._errors import InvalidInput
@@ -128,7 +128,16 @@ def canonical(text: str) -> str:
 
 def content_hash(text: str) -> str:
     """Return the SHA-256 (hex) of the canonical form in UTF-8. This value is stored and synced: it may never change."""
+    return _known_hash(text) if len(text) <= _SHORT else _hash(text)
+
+
+def _hash(text: str) -> str:
     return hashlib.sha256(canonical(text).encode()).hexdigest()
+
+
+# A write asks for it several times.
+_SHORT = 2048
+_known_hash = lru_cache(maxsize=256)(_hash)
 
 
 def holds(text: str, part: str) -> bool:

@@ -125,7 +125,7 @@ def _write(
         counts["held"] = sum(row.subject is None for row in rows)
         rows = [row for row in rows if row.subject is not None]
         if problems is None:
-            with tools.dialect.batched(db):
+            with tools.dialect.batched(db, len(rows)):
                 counts += take_many(tx, rows)
                 _conclude(tx, table, ready)
         else:

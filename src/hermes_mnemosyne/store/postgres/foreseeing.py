@@ -24,6 +24,7 @@ def foresee(tx: Transaction, ops: Sequence[Operation]) -> None:
     _ask(tx, "before_adding", "foresee_adding", _additions(tx, ops))
     _know_sessions(tx, ops)
     _ask(tx, "live_occurrences", "foresee_turns", _turns(tx, ops))
+    _ask(tx, "last_turn", "foresee_last_turns", [(session,) for session in sorted(set(tx.sessions.values()))])
 
 
 def _ask(tx: Transaction, name: str, statement: str, wanted: Sequence[tuple[Any, ...]]) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hermes_mnemosyne.clock import utc_text
-from hermes_mnemosyne.store.operations import EditEntry, MergeRecord, Retire
+from hermes_mnemosyne.store.operations import EditEntry, Retire
 from hermes_mnemosyne.store.postgres.connections import Connections
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.old_rows import ENTRIES, OldRow, Reader
 from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.postgres.taking import capture, head, map_row, record_of, take
-from hermes_mnemosyne.store.writing import entries, merging, turns
+from hermes_mnemosyne.store.records import turn_of
+from hermes_mnemosyne.store.writing import entries, turns
 from hermes_mnemosyne.store.writing.applying import Prepared
 from hermes_mnemosyne.store.writing.graves import Session
 from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Live, Tools, Transaction
@@ -212,4 +213,6 @@ def _edit_turn(tx: Transaction, change: Change, live: Live, old: Turn) -> None:
         if "content" in changed:
             tx.record("edited", live.value, clock=row.clock, at=change.at)
     record = record_of(row, old.uid, position=old.position, occurrence=occurrence)
-    merging.merge(tx, MergeRecord(**head(row, at=change.at), record=record))
+    tx.tally.clock = max(tx.tally.clock, row.clock)
+    tx.remove_live(live)
+    turns.restore_turn(tx, turn_of(record, at=change.at))

@@ -124,15 +124,8 @@ class Index:
         written = [(row, tokens) for row in whole if (tokens := self._changed[row]) is not None]
         if not written:
             return
-        rows = [row for row, _ in written]
-        self._db.execute(
-            self._sql["insert_tokens"],
-            (
-                rows,
-                [len(tokens.body.split()) for _, tokens in written],
-                [tokens.version for _, tokens in written],
-                [tokens.lent for _, tokens in written],
-                [vector(tokens.body, tokens.context, facets_of(row, tokens.facets)) for row, tokens in written],
-            ),
-        )
-        self._db.execute(self._sql["note_missing"], (rows,))
+        for row, tokens in written:
+            text = vector(tokens.body, tokens.context, facets_of(row, tokens.facets))
+            values = (scope_of(row), row, len(tokens.body.split()), tokens.version, tokens.lent, text)
+            self._db.execute(self._sql["insert_tokens"], values)
+        self._db.execute(self._sql["note_missing"], ([row for row, _ in written],))

@@ -12,9 +12,13 @@ _HERE = Path(__file__).parent / "queries"
 
 
 class Statement(str):  # noqa: SLOT000 - text cannot have slots that are not empty
-    """A statement with `$n` placeholders; `names` are its parameters in order where the file spells them `:name`."""
+    """A statement with `$n` placeholders; `names` are its parameters in order where the file spells them `:name`.
+
+    `copy` is the COPY that does the same for many rows, empty where there is none.
+    """
 
     names: tuple[str, ...]
+    copy: str
 
     def __new__(cls, text: str) -> Self:
         """Return the text with its named parameters numbered."""
@@ -27,6 +31,8 @@ class Statement(str):  # noqa: SLOT000 - text cannot have slots that are not emp
 
         made = super().__new__(cls, re.sub(r"(?<![:\w]):([a-z_][a-z_0-9]*)", number, text))
         made.names = tuple(names)
+        plain = re.fullmatch(r"INSERT INTO ([\w.]+ \([^()]*\))\s+VALUES \([$\d, \n]*\)", made)
+        made.copy = f"COPY {plain[1]} FROM STDIN" if plain else ""
         return made
 
 

@@ -159,7 +159,7 @@ class _Search:
         scopes = part.scopes if part.own is None else None
         statement = _by_index(self.model, self.dimension, part.own)
         settings = statements("vectors")
-        with self.db.batched(), self.db.raw.transaction():
+        with self.db.batched(1), self.db.raw.transaction():
             self.db.execute(settings["begin_with_index"], (str(ef),))
             if self.iterates:
                 self.db.execute(settings["go_on_with_index"], (str(most),))

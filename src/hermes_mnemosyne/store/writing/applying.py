@@ -155,7 +155,7 @@ def _apply(connections: Connections, ops: Sequence[Operation], tools: Tools, wai
     with connections.writing(wait) as db:
         tx = Transaction(db, tools)
         try:
-            with tools.dialect.batched(db) if run is _run else nullcontext():
+            with tools.dialect.batched(db, len(ops)) if run is _run else nullcontext():
                 seen = _seen(tx, ops)
                 if tools.dialect.foresee is not None and run is _run:
                     tools.dialect.foresee(tx, [op for op in ops if op.op_id not in seen])

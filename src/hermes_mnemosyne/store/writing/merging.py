@@ -15,7 +15,8 @@ from hermes_mnemosyne.store.operations import MergeRecord, Outcome
 from hermes_mnemosyne.store.records import TYPES, Fields, entry_of, turn_of
 from hermes_mnemosyne.store.writing.entries import insert, is_kept_out, link, release_superseded, retire_row, save
 from hermes_mnemosyne.store.writing.forgetting import erase
-from hermes_mnemosyne.store.writing.graves import Session, capture_macs
+from hermes_mnemosyne.store.writing.graves import Session, capture_macs, names_of
+from hermes_mnemosyne.store.writing.rows import scope_of
 from hermes_mnemosyne.store.writing.transaction import Live, Rejected, Transaction
 from hermes_mnemosyne.store.writing.turns import restore_turn
 from hermes_mnemosyne.text import content_hash
@@ -33,10 +34,30 @@ def merge(tx: Transaction, op: MergeRecord) -> Outcome:
         theme, subject = fields.text("theme", op.theme), fields.text("subject", op.subject)
         if (theme, subject) != (op.theme, op.subject):
             raise Rejected(f"the record belongs to theme {theme}, not {op.theme}")
+        for uid in {name for name in (op.record.get("uid"), op.record.get("survivor")) if isinstance(name, str)}:
+            _check_place(tx, op, uid)
         tx.tally.clock = max(tx.tally.clock, clock)
         return _HANDLERS[kind](tx, op, {"theme": theme, "subject": subject, **op.record})
     except InvalidInput as error:
         raise Rejected(str(error)) from error
+
+
+def _check_place(tx: Transaction, op: MergeRecord, uid: str) -> None:
+    """Raise Rejected when a row stands, or has stood, in a theme and subject that were never those of the operation.
+
+    Whoever may write in one place could end or change a row of another one otherwise, by naming it.
+    """
+    for name in dict.fromkeys((uid, tx.survivor(uid))):
+        row = tx.live(name)
+        grave = None if row else tx.db.execute(tx.sql["tombstone"], (name,)).fetchone()
+        if row is not None:
+            place = scope_of(row.id), row.value.theme, row.value.subject
+        elif grave is not None:
+            place = grave[12], grave[1], grave[2]
+        else:
+            continue
+        if (op.theme, op.subject) != place[1:] and (op.theme, op.subject) not in names_of(tx, *place):
+            raise Rejected(f"{uid} belongs to another theme or subject here")
 
 
 def _refused(tx: Transaction, op: MergeRecord, uid: str) -> Outcome:
@@ -150,6 +171,8 @@ def _turn(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcom
     if row is not None:
         if not isinstance(row.value, Turn):
             raise Rejected(f"{new.uid} is an entry here and a turn there")
+        if (new.theme, new.subject) != (row.value.theme, row.value.subject):
+            raise Rejected(f"{new.uid} belongs to another theme here")
         if new.clock <= row.value.clock:
             return Outcome(op_id=op.op_id, uid=new.uid, status="exists")
         tx.remove_live(row)

@@ -39,10 +39,10 @@ class Dialect:
     """What the rules need to know of a kind of database.
 
     `sql` are the named statements of writing, `index` begins the full-text rows of a transaction, `schema` is the newest schema
-    that this release knows, `rejections` are the driver's errors for a row that breaks a constraint. Within `batched` statements
-    need not be waited for one by one. `many` makes one parameter of a list, `foresee` puts the answers to what operations will
-    ask into `Transaction.foreseen`, where a way to the database is long; `prepared` is called with each text's tokens before the
-    write lock is taken.
+    that this release knows, `rejections` are the driver's errors for a row that breaks a constraint. `many` makes one parameter of
+    a list. Within `batched`, given the number of operations, statements need not be waited for one by one; `foresee` puts the
+    answers to what operations will ask into `Transaction.foreseen`, where a way to the database is long; `prepared` is called with
+    each text's tokens before the write lock is taken.
     """
 
     sql: Mapping[str, str]
@@ -50,7 +50,7 @@ class Dialect:
     schema: int
     rejections: tuple[type[Exception], ...]
     many: Callable[[Sequence[Any]], Any]
-    batched: Callable[[Any], AbstractContextManager[None]] = nullcontext
+    batched: Callable[[Any, int], AbstractContextManager[None]] = lambda *_: nullcontext()
     foresee: Callable[[Transaction, Sequence[Operation]], None] | None = None
     prepared: Callable[[str], object] | None = None
 
@@ -166,6 +166,11 @@ class Transaction:
     def ask(self, name: str, parameters: tuple[Any, ...]) -> Any:
         """Return the only row that a statement finds; what was foreseen is asked for once."""
         return self.foreseen.pop((name, parameters), None) or self.db.execute(self.sql[name], parameters).fetchone()
+
+    def expect(self, name: str, parameters: tuple[Any, ...], answer: Any) -> None:
+        """Note what a statement will answer from now on, where answers are foreseen."""
+        if self.dialect.foresee is not None:
+            self.foreseen[name, parameters] = answer
 
     def count(self, row: int, change: int) -> None:
         """Note a row added (1) or removed (-1)."""
@@ -347,6 +352,7 @@ class Transaction:
         """Undo all since the savepoint."""
         self.db.execute("ROLLBACK TO operation")
         self.db.execute("RELEASE operation")
+        self.foreseen.clear()
         self.tally, self.scopes, self.sessions, self.index = mark.tally, mark.scopes, mark.sessions, mark.index
 
     def release(self) -> None:

@@ -41,7 +41,8 @@ def capture(tx: Transaction, op: CaptureTurns) -> Outcome:
             occurred_at=text.occurred_at, occurred_offset=text.occurred_offset, parent_session_id=op.parent_session_id,
             visibility=op.visibility, metadata=text.metadata, created_at=op.at, clock=clock,
         )  # fmt: skip
-        tx.insert_turn(turn, session, (bytes.fromhex(digest), body, context))
+        row = tx.insert_turn(turn, session, (bytes.fromhex(digest), body, context))
+        tx.expect("last_turn", (session,), (row, turn.position))
         uids.append(text.uid)
     if op.prompt:
         tx.db.executemany(tx.sql["mark_injected"], [(scope, op.prompt, uid, op.at) for uid in uids])

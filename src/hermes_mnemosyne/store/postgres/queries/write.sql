@@ -84,7 +84,7 @@ SELECT uid FROM mnemosyne.entries WHERE superseded_by = $1 ORDER BY id
 SELECT uid, clock FROM mnemosyne.history WHERE action = 'released' AND snapshot::jsonb ->> 'superseded_by' = $1
 
 -- name: insert_mirrored
-INSERT INTO mnemosyne.mirrored VALUES ($1, $2) ON CONFLICT DO NOTHING
+INSERT INTO mnemosyne.mirrored (place, entry) VALUES ($1, $2)
 
 -- name: delete_mirrored
 DELETE FROM mnemosyne.mirrored WHERE entry = $1 AND place = $2
@@ -230,9 +230,7 @@ ON CONFLICT (key) DO UPDATE SET value = (m.value::bigint + excluded.value::bigin
 SELECT lead, words, version FROM mnemosyne.tokens WHERE scope = $1::bigint >> 38 AND row = $1
 
 -- name: insert_tokens
-INSERT INTO mnemosyne.tokens (scope, row, words, version, lead, tsv)
-SELECT r.row >> 38, r.row, r.words, r.version, r.lead, r.tsv::tsvector
-FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::text[], $5::text[]) AS r (row, words, version, lead, tsv)
+INSERT INTO mnemosyne.tokens (scope, row, words, version, lead, tsv) VALUES ($1, $2, $3, $4, $5, $6)
 
 -- name: lengthen_tokens
 UPDATE mnemosyne.tokens SET tsv = tsv || $2::tsvector WHERE scope = $1::bigint >> 38 AND row = $1
@@ -292,6 +290,11 @@ SELECT a.number, (SELECT count(*) FROM mnemosyne.turns AS t WHERE t.scope = a.sc
     EXISTS (SELECT 1 FROM mnemosyne.tombstones AS g WHERE g.scope = a.scope AND g.state = 'retired'),
     EXISTS (SELECT 1 FROM mnemosyne.tombstones AS g WHERE g.scope = a.scope AND g.state = 'forgotten')
 FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) WITH ORDINALITY AS a (session, role, hash, scope, number)
+
+-- name: foresee_last_turns
+SELECT a.number, t.id, t.position FROM unnest($1::bigint[]) WITH ORDINALITY AS a (session, number) CROSS JOIN LATERAL (
+    SELECT t.id, t.position FROM mnemosyne.turns AS t WHERE t.session = a.session ORDER BY t.position DESC, t.uid DESC LIMIT 1
+) AS t
 
 -- name: foresee_sessions
 SELECT a.number, n.id FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS a (scope, session_id, number)
