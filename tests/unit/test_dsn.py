@@ -87,8 +87,13 @@ def test_no_form_for_people_shows_a_secret(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [f"host=db password='{SECRET}", f"host=db {SECRET}", f"postgresql://a:{SECRET}@h:port/d", f"postgresql://h/d?{SECRET}"],
-)
+    [
+        f"host=db password='{SECRET}", f"host=db {SECRET}", f"postgresql://a:{SECRET}@h:port/d", f"postgresql://h/d?{SECRET}",
+        f"postgresql://a:p@{SECRET}@h/d", f"postgresql://a:12/{SECRET}@h/d", f"postgresql://a:{SECRET}%zz@h/d",
+        f"postgresql://a:{SECRET}%00@h/d", f"PASSWORD={SECRET} host=h", f"host=h dbname=postgresql://a:{SECRET}@h/d",
+        f"host=h dbname='postgres://a:{SECRET}@h/d'", f"postgresql+psycopg://a:{SECRET}@h/d",
+    ],
+)  # fmt: skip
 def test_what_cannot_be_read_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(ConfigError) as told:
         dsn(text)

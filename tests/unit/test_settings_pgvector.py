@@ -110,3 +110,34 @@ def test_settings_name_one_place(tmp_path: Path) -> None:
 def test_what_names_no_store_is_refused(named: str) -> None:
     with pytest.raises(InvalidInput):
         place_of(resolve(environ={}, flags={"db": named}).settings)
+
+
+EXAMPLE = """\
+plugins:
+  pgvector:
+    dsn: "dbname=hermes_memory user=hermes host=/var/run/postgresql"
+    embed_url: ""
+    embed_api_key_env: ""
+    embed_protocol: "auto"
+    allowed_themes: []
+    identity_aliases:
+    bench_mode: "  "
+"""
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_an_example_leaves_blank_is_not_set(tmp_path: Path, strict: bool) -> None:  # noqa: FBT001 - a table
+    (tmp_path / "config.yaml").write_text(EXAMPLE, encoding="utf-8")
+    found = resolve(environ={}, hermes_home=tmp_path, provider="pgvector", strict=strict)
+    assert found.warnings == ()
+    assert found.settings.embed_url is None
+    assert found.settings.embed_api_key_env is None
+    assert found.settings.bench_mode == "bucket"
+
+
+@pytest.mark.parametrize("key", REFERENCE)
+def test_a_blank_is_the_default_of_every_key_of_the_reference(key: str, tmp_path: Path) -> None:
+    for blank in ("", " \t"):
+        (tmp_path / "config.yaml").write_text(json.dumps({"plugins": {"pgvector": {key: blank}}}), encoding="utf-8")
+        found = resolve(environ={}, hermes_home=tmp_path, provider="pgvector", strict=True)
+        assert getattr(found.settings, key) == REFERENCE[key]
