@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.protocol import Filter, LexicalQuery, Reach, Store
 from tests.conformance.random_writes import PLACES, STEPS, TEXTS, play
-from tests.conformance.world import ANALYSER, EVERYTHING, World, expected_uids
+from tests.conformance.world import ANALYSER, EVERYTHING, World, expected_uids, lines_of
 
 WHERE = st.builds(
     Filter,
@@ -51,6 +53,32 @@ def is_sound(world: World, filters: list[Filter]) -> None:
             assert {row.uid for row in found.values()} == expected_uids(rows, query, where)
     forgotten = {record["uid"] for record in world.exported() if record["type"] == "tombstone" and record["state"] == "forgotten"}
     assert all(store.history(uid, EVERYTHING) == [] for uid in forgotten)
+
+
+class Recorder(World):
+    """Applies operations one by one, each as one that has waited, and keeps them."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.ops: list[Operation] = []
+
+    def apply(self, *ops: Operation) -> list[Outcome]:
+        late = [replace(op, spooled=True) for op in ops]
+        self.ops += late
+        return [outcome for op in late for outcome in super(Recorder, self).apply(op)]
+
+
+@given(steps=st.lists(STEPS, min_size=2, max_size=3))
+def test_a_batch_ends_as_its_operations_do_one_by_one(
+    new_world: Callable[..., World], steps: list[list[tuple[Any, ...]]]
+) -> None:
+    one_by_one, at_once = Recorder(new_world().store), new_world()
+    for some in steps:
+        play(one_by_one, some)
+    if one_by_one.ops:
+        at_once.apply(*one_by_one.ops)
+    assert lines_of(at_once.exported()) == lines_of(one_by_one.exported())
+    assert at_once.store.check() == []
 
 
 @given(steps=STEPS, filters=st.lists(WHERE, min_size=1, max_size=3))
