@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_mnemosyne.clock import uuid7
+from hermes_mnemosyne.clock import now_text, uuid7
 from hermes_mnemosyne.store.operations import MergeRecord
 from hermes_mnemosyne.store.protocol import Filter, Reach
 from hermes_mnemosyne.values import Origin
@@ -350,3 +350,41 @@ def test_captures_of_the_same_turn_become_one(world: World, new_world: Callable[
     assert sorted(world.texts()) == ["bye", "hello", "hello"]
     assert sorted(world.found("ada")) == ["hello", "hello"]
     assert world.store.check() == []
+
+
+FOREIGN = {
+    "entry": {"target": "memory", "content": "mine", "origins": []},
+    "turn": {"role": "user", "content": "mine", "session_id": "s", "position": 1, "occurrence": 1},
+    "alias": {},
+    "history": {"action": "edited", "before": {"target": "memory", "content": "mine", "origins": []}},
+    "tombstone": {"kind": "entry", "state": "forgotten", "visibility": "synced"},
+}
+
+
+@pytest.mark.parametrize("place", [{"theme": "beta"}, {"subject": "ada"}, {"theme": "beta", "subject": "ada"}])
+@pytest.mark.parametrize("fate", ["live", "retired", "alias"])
+@pytest.mark.parametrize("kind", ["entry", "turn"])
+def test_a_record_changes_nothing_of_a_row_in_another_place(world: World, kind: str, fate: str, place: dict[str, str]) -> None:
+    theirs = world.add("theirs", **place) if kind == "entry" else world.say("theirs", **place).uid
+    named, mine = theirs, world.add("my own")
+    if fate == "retired":
+        world.retire(theirs)
+    elif fate == "alias":
+        named = uuid7()
+        clock = world.clock.tick()
+        world.merge(
+            [{"theme": "alpha", "subject": "", **place, "type": "alias", "uid": named, "survivor": theirs, "clock": clock}]
+        )
+    before = lines_of(world.exported())
+    records = [
+        {
+            "theme": "alpha", "subject": "", "type": kind, "uid": named, "clock": world.clock.tick(), "at": now_text(),
+            "created_at": now_text(), **({"survivor": mine} if kind == "alias" else {}), **fields,
+        }
+        for kind, fields in FOREIGN.items()
+    ]  # fmt: skip
+    records.append({**records[2], "uid": uuid7(), "survivor": named})
+    records.append({**records[4], "state": "retired"})
+    outcomes = world.merge(records)
+    assert {outcome.status for outcome in outcomes} == {"failed"}
+    assert lines_of(world.exported()) == before

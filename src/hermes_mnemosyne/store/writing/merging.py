@@ -34,8 +34,9 @@ def merge(tx: Transaction, op: MergeRecord) -> Outcome:
         theme, subject = fields.text("theme", op.theme), fields.text("subject", op.subject)
         if (theme, subject) != (op.theme, op.subject):
             raise Rejected(f"the record belongs to theme {theme}, not {op.theme}")
-        for uid in {name for name in (op.record.get("uid"), op.record.get("survivor")) if isinstance(name, str)}:
-            _check_place(tx, op, uid)
+        for name in ("uid", "survivor"):
+            if fields.has(name):
+                _check_place(tx, op, fields.name(name))
         tx.tally.clock = max(tx.tally.clock, clock)
         return _HANDLERS[kind](tx, op, {"theme": theme, "subject": subject, **op.record})
     except InvalidInput as error:
