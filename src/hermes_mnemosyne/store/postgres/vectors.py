@@ -192,6 +192,7 @@ def note_failures(db: Database, key: str, failures: Iterable[VectorFailure]) -> 
         statements("vectors")["note_failures"],
         (known[0], list(last), reasons, [failure.retry_at for failure in last.values()]),
     )
+    db.execute(statements("vectors")["drop_settled"], (known[0], list(last)))
 
 
 def clear_failures(db: Database, key: str) -> int:
@@ -252,7 +253,10 @@ class Removal:
         elif self.vectors_after or self.missing_after:
             self.vectors_after = self.missing_after = 0
         else:
-            db.execute(sql["delete_model"], found)
+            # Whoever gives rows vectors of it at this moment ends first; what is left of that goes in the next step.
+            db.execute(sql["take_model"], found)
+            if db.execute(sql["first_vector"], {**asked, "after": 0}).fetchone() is None:
+                db.execute(sql["delete_model"], found)
         return False
 
 

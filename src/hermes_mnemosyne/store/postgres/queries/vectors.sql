@@ -37,7 +37,10 @@ SELECT t.id, 'turn', left(t.content, $2::integer), length(t.content), t.role, t.
 FROM unnest($1::bigint[]) AS r (row) JOIN mnemosyne.turns AS t ON t.scope = r.row >> 38 AND t.id = r.row
 
 -- name: keep_model
-SELECT id FROM mnemosyne.vector_models WHERE id = $1 FOR SHARE
+SELECT id FROM mnemosyne.vector_models WHERE id = $1 FOR KEY SHARE
+
+-- name: take_model
+SELECT id FROM mnemosyne.vector_models WHERE id = $1 FOR UPDATE
 
 -- name: hold_entries
 SELECT e.id FROM mnemosyne.entries AS e
@@ -93,6 +96,11 @@ WHERE (EXISTS (SELECT 1 FROM mnemosyne.entries AS e WHERE e.scope = f.row >> 38 
     AND NOT EXISTS (SELECT 1 FROM mnemosyne.vectors AS v WHERE v.scope = f.row >> 38 AND v.model = $1 AND v.row = f.row)
     AND NOT EXISTS (SELECT 1 FROM mnemosyne.vector_exclusions AS x WHERE x.row = f.row)
 ON CONFLICT (model, row) DO UPDATE SET reason = excluded.reason, retry_at = excluded.retry_at
+
+-- What somebody else has given a vector to meanwhile did not fail.
+-- name: drop_settled
+DELETE FROM mnemosyne.missing_vectors AS k WHERE k.model = $1 AND k.row = ANY($2::bigint[])
+    AND EXISTS (SELECT 1 FROM mnemosyne.vectors AS v WHERE v.scope = k.row >> 38 AND v.model = k.model AND v.row = k.row)
 
 -- name: clear_failures
 UPDATE mnemosyne.missing_vectors SET reason = NULL, retry_at = NULL WHERE model = $1 AND reason IS NOT NULL
