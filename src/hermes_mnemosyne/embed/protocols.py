@@ -77,7 +77,7 @@ class Reader:
         if not isinstance(row, list):
             raise self._garbage("vectors that are no lists of numbers")
         # JSON has no NaN: what some servers write in its place is null.
-        numbers = [math.nan if number is None else number for number in row]
+        numbers = row if None not in row else [math.nan if number is None else number for number in row]
         try:
             return checked(numbers, dimension, name=self._shown)
         except EmbeddingError as error:

@@ -28,7 +28,7 @@ WRITE_LOCK = 0x4D6E656D
 # What its warnings tell stands in our own errors; without a handler of the program's they would go to stderr.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
-_BESIDE = sql.SQL("BEGIN; SET LOCAL lock_timeout = {wait}")
+_BESIDE = sql.SQL("BEGIN; SET LOCAL lock_timeout = {wait}; SET LOCAL synchronous_commit = off")
 _ALONE = sql.SQL("BEGIN; SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({lock})")
 # A server keeps its own time limit; one that hangs does not, so the client waits this much longer for it.
 _GRACE = 1.0
@@ -287,7 +287,10 @@ class Connections:
 
     @contextmanager
     def changing(self, wait: float, *, limit: float | None = None) -> Iterator[Database]:
-        """As `writing`, but beside other writers, for what has no change number and locks the rows that it depends on."""
+        """As `writing`, but beside other writers, for what has no change number and locks the rows that it depends on.
+
+        The disk is not waited for: what a crash of the server takes back is done again.
+        """
         with self._changing(_BESIDE, time.monotonic() + wait, limit) as db:
             yield db
 
