@@ -6,10 +6,11 @@ not that nobody has complained.
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Status = Literal["ok", "warn", "off", "fail"]
 _FINISH_SECONDS = 5.0
+_COMMAND = re.compile(r"\bmnemosyne (?=(?:backfill|config|doctor|reembed|reindex|spool|stats)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,14 @@ def examine(memory: Memory, *, effective: Effective | None = None, home: Path | 
         checks += _guarded("settings", lambda: _settings(effective))
     checks += _guarded("hermes", lambda: _hermes(home, "pgvector" if memory.engine.place.is_server else "mnemosyne"))
     checks += _guarded("python", _python)
+    if memory.engine.place.is_server:
+        checks = [replace(check, detail=of_server(check.detail), remedy=of_server(check.remedy)) for check in checks]
     return Report(tuple(checks))
+
+
+def of_server(text: str) -> str:
+    """Return a text that names commands of `mnemosyne` with the command whose settings are those of a server's store."""
+    return _COMMAND.sub("hermes-pgvector ", text)
 
 
 def _guarded(name: str, check: Callable[[], Iterator[Check]]) -> list[Check]:
@@ -142,7 +151,8 @@ def _integrity(memory: Memory) -> Iterator[Check]:
             "integrity", "fail", problem, "mnemosyne reindex; if that does not help, export what can be read and restore a backup"
         )
     if not problems:
-        yield Check("integrity", "ok", "the file, its references and its full-text index are sound")
+        what = "the rows, their references" if memory.engine.place.is_server else "the file, its references"
+        yield Check("integrity", "ok", f"{what} and the full-text index are sound")
 
 
 def _erasure(memory: Memory) -> Iterator[Check]:
@@ -151,6 +161,9 @@ def _erasure(memory: Memory) -> Iterator[Check]:
     if figures.get("compaction_due"):
         detail = "the file is too large to be written anew by itself: free pages may hold traces of forgotten text"
         yield Check("erasure", "warn", detail, "mnemosyne reindex, while no agent is busy")
+    elif memory.engine.place.is_server and figures["erasures_pending"] > 0:
+        detail = f"dead rows of {figures['erasures_pending']} forgotten texts wait for a vacuum"
+        yield Check("erasure", "warn", detail, "VACUUM the tables of the schema mnemosyne as their owner, or wait for autovacuum")
     elif figures["erasures_pending"] > 0 or memory.engine.spool.status()["erasure_pending"]:
         remedy = "end the programs that read the store, then run mnemosyne doctor again"
         yield Check(
@@ -195,10 +208,18 @@ def _server(memory: Memory) -> Iterator[Check]:
 def _spool(memory: Memory) -> Iterator[Check]:
     figures = memory.engine.spool.status()
     sound = True
-    if held := memory.engine.waiting.status()["count"]:
+    waiting = memory.engine.waiting.status()
+    if held := waiting["count"]:
         sound = False
-        detail = f"{held} writes of contacts wait until the subject key is back"
-        yield Check("spool", "warn", detail, f"copy the key of this store to {memory.engine.key.path}")
+        if memory.engine.key.load(create=False):
+            yield Check("spool", "warn", f"{held} writes of contacts wait for the next session of an agent of theirs", "start one")
+        else:
+            detail = f"{held} writes of contacts wait until the subject key is back"
+            yield Check("spool", "warn", detail, f"copy the key of this store to {memory.engine.key.path}")
+    if nameless := waiting["quarantined"]:
+        sound = False
+        detail = f"{nameless} writes to a theme of contacts name no contact and are kept in {memory.engine.waiting.path}"
+        yield Check("spool", "warn", detail, "let the host give its agents a session key for each contact, or a theme of their own")
     if figures["count"]:
         sound = False
         detail = f"{figures['count']} writes wait for the store, the oldest for {figures['oldest_age']}"

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hermes_mnemosyne.doctor import examine, of_server
+from hermes_mnemosyne.engine import Memory
 from hermes_mnemosyne.hermes.provider import MnemosyneProvider
 from tests.integration.provider_home import exchange, transcript
 from tests.postgres.databases import PgDatabase
@@ -99,6 +101,28 @@ def test_contacts_see_their_own_rows_alone_and_their_themes_cannot_be_named(flee
     assert answer(main, "recall_conversation", query="Perelandra", scope="all")["count"] == 0
     assert "whatsapp-dm" in answer(main, query="x", scope="whatsapp-dm")["error"]
     assert answer(main, query="x", scope="session")["error"]
+
+
+def test_an_agent_that_is_named_like_a_theme_of_contacts_is_told_what_is_wrong(fleet: FleetHome) -> None:
+    settle(started(fleet))
+    provider = fleet.start("20261130_124458_c00000", gateway_session_key="WhatsApp-DM")
+    engine = engine_of(provider)
+    provider.sync_turn(BOAT, REPLY, session_id="20261130_124458_c00000")
+    eventually(lambda: "no contact" in provider.system_prompt_block())
+    assert "no contact" in answer(provider, query="Perelandra")["error"]
+    settle(started(fleet, "20261130_124458_c00001", gateway_session_key="agent:main:telegram:dm:4711"))
+    assert said(fleet.dsn) == []
+    assert engine.waiting.status()["quarantined"] == 1
+    with Memory.at(engine.place, settings=engine.settings) as memory:
+        shown = [f"{check.detail}: {check.remedy}" for check in examine(memory, home=fleet.path).checks]
+    assert any("name no contact" in text for text in shown)
+
+
+def test_what_the_doctor_of_a_fleet_advises_is_of_its_command() -> None:
+    assert of_server("run `mnemosyne reindex`, then mnemosyne doctor again") == (
+        "run `hermes-pgvector reindex`, then hermes-pgvector doctor again"
+    )
+    assert of_server("hermes_mnemosyne stats; the schema mnemosyne") == "hermes_mnemosyne stats; the schema mnemosyne"
 
 
 def test_a_host_with_another_key_says_so_and_its_contacts_wait(fleet: FleetHome, tmp_path: Path) -> None:

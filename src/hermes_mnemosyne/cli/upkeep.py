@@ -98,7 +98,7 @@ def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
         ("forgotten", f"{store['forgotten']} ({store['erasures_pending']} not yet erased from every file)"),
         ("spool", _spool_sentence(spool)),
         ("meaning", _meaning(figures["embedding"])),
-        ("state", "ok" if figures["ok"] else "needs repair ('mnemosyne doctor' says what)"),
+        ("state", "ok" if figures["ok"] else f"needs repair ('{_doctor_of(figures)}' says what)"),
     ):
         out.line(f"{name + ':':<16}{one_line(str(value))}")
     if "database" in figures:
@@ -108,6 +108,10 @@ def _print_stats(figures: Mapping[str, Any], out: Output) -> None:
     if rows:
         out.line()
         out.table(("THEME", "MEMORIES", "TURNS"), rows)
+
+
+def _doctor_of(figures: Mapping[str, Any]) -> str:
+    return f"{'hermes-pgvector' if 'database' in figures else 'mnemosyne'} doctor"
 
 
 def _print_database(figures: Mapping[str, Any], out: Output) -> None:

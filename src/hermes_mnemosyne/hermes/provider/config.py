@@ -137,12 +137,9 @@ def prompt_block(theme: str, counts: Counts | None, *, unverified: bool = False)
     )
 
 
-def keyless_block(theme: str) -> str:
+def keyless_block(theme: str, reason: str) -> str:
     """Return the text for the system prompt while the contact of a shared theme cannot be told."""
-    return (
-        f"{_HEADING}\nNothing can be recalled from the theme `{theme}` here: the key that tells its contacts apart is missing or "
-        "another one. What is said is kept until it is back."
-    )
+    return f"{_HEADING}\nNothing can be recalled from the theme `{theme}` here: {reason}. What is said is kept until that is told."
 
 
 def trouble_block(reason: str) -> str:

@@ -30,7 +30,6 @@ READY_SECONDS = 0.01
 PREFETCH_READY_SECONDS = 0.03
 TOOL_READY_SECONDS = 1.0
 LEDGERS = 4
-KEYLESS = "the key that tells the contacts of this theme apart is missing or another one"
 
 
 def _nothing(_error: Exception) -> None:
@@ -189,6 +188,7 @@ class MnemosyneProvider(host.Base):
             return
         session = settle(session)
         self._bind(start, session, settled=not session.keyless and bool(session.origins))
+        self._trouble = ""  # the store has answered
         if not session.keyless:
             waiting.release(session.memory.engine)
         mirroring.mirror_files(session)
@@ -201,8 +201,6 @@ class MnemosyneProvider(host.Base):
                 if before is None or (before.keyless and not session.keyless):
                     self._session_id = session.session_name(start.session_id)
                 self._session, self._settled = session, settled
-                if settled:
-                    self._trouble = ""
 
     def _named(self, session: Session, session_id: Any) -> str:
         """Return the stored name of the session a hook speaks of; an empty id means the current one."""
@@ -218,7 +216,8 @@ class MnemosyneProvider(host.Base):
         if not self._is_ready(READY_SECONDS):
             return config.prompt_block(session.memory.theme, None, unverified=True)
         if session.keyless:
-            return config.trouble_block(self._trouble) if self._trouble else config.keyless_block(session.memory.theme)
+            reason = waiting.why(session.memory.engine)
+            return config.trouble_block(self._trouble) or config.keyless_block(session.memory.theme, reason)
         try:
             counts = within(max(START_SECONDS - (time.monotonic() - started), 0.0), session.memory.counts)
         except (StoreBusy, Overdue) as error:
@@ -286,7 +285,7 @@ class MnemosyneProvider(host.Base):
         except tools.ArgumentError as error:
             return tools.argument_error(str(error))
         if session.keyless and session.bucket:
-            return tools.runtime_error(self._trouble or KEYLESS)
+            return tools.runtime_error(self._trouble or waiting.why(session.memory.engine))
         engine = session.memory.engine
         if not engine.ready(TOOL_READY_SECONDS):
             engine.contact.failed(engine.contact.error())

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 RELEASE_SECONDS = 1.0
 KEYLESS = "the subject key is missing or another one: copy it to this host"
+LOCKED = "the key that tells the contacts of this theme apart is missing or another one"
+NAMELESS = "the host names the theme that contacts share and no contact"
 _TO_COME = "?"
 _KNOWN_BY = (
     "gateway_session_key", "platform", "chat_type", "chat_id", "thread_id", "user_id", "user_id_alt", "user_name", "chat_name",
@@ -48,6 +50,11 @@ class StoreKey:
         except (StoreError, OSError):
             return None
         return self._engine.key.digest(purpose, *parts) if usable else None
+
+
+def why(engine: Engine) -> str:
+    """Return why the contact of a shared theme is not known, from what is known of the key on this machine."""
+    return NAMELESS if engine.key.load(create=False) else LOCKED
 
 
 def origin_to_come(target: Target) -> Origin:
