@@ -72,6 +72,27 @@ def test_adding_what_exists_adds_nothing_as_with_on_conflict_do_nothing(postgres
     assert len(sql(postgres.dsn, again, "b", "the same")) == 1
 
 
+@pytest.mark.parametrize("known", ["by an old id", "by a number of ours"])
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM memory_entries", "UPDATE memory_entries SET content = 'other'", "UPDATE memory_entries SET target = 'user'"],
+)
+def test_what_was_just_taken_away_can_be_added_again(postgres: PgDatabase, world: Open, known: str, statement: str) -> None:
+    ours = world(postgres)
+    if known == "by an old id":
+        sql(postgres.dsn, ADD, "a", "the same")
+        ours.drain()
+    else:
+        ours.add("a", "the same")
+    sql(postgres.dsn, statement)
+    left = sql(postgres.dsn, "SELECT target, content FROM memory_entries")
+    assert len(sql(postgres.dsn, ADD, "a", "the same")) == 1
+    expected = sorted([*left, ("memory", "the same")])
+    for _ in range(2):
+        assert sorted(sql(postgres.dsn, "SELECT target, content FROM memory_entries")) == expected
+        ours.drain()
+
+
 def test_turns_by_hand_stand_at_the_end_of_their_session_and_may_repeat(postgres: PgDatabase, world: Open) -> None:
     sql(postgres.dsn, ADD_TURN, "a", "yes")
     sql(postgres.dsn, ADD_TURN, "a", "yes")

@@ -133,6 +133,7 @@ CREATE TABLE mnemosyne.history (
 ) @partitioned;
 CREATE INDEX history_by_uid ON mnemosyne.history (uid);
 CREATE INDEX history_by_hash ON mnemosyne.history (scope, content_hash);
+CREATE INDEX history_released ON mnemosyne.history ((snapshot::jsonb ->> 'superseded_by')) WHERE action = 'released';
 
 -- Rows that are gone: retired ones (history holds them) and forgotten ones (nothing holds them).
 CREATE TABLE mnemosyne.tombstones (

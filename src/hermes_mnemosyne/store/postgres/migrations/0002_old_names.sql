@@ -16,6 +16,11 @@ CREATE TABLE mnemosyne.forwarded (
     problem text
 );
 CREATE INDEX forwarded_by_row ON mnemosyne.forwarded (relation, legacy_id, id);
+-- A search asks whether any waits, beside however many are held.
+CREATE INDEX forwarded_waiting ON mnemosyne.forwarded (held, id) WHERE problem IS NULL;
+
+CREATE INDEX forwarded_by_text ON mnemosyne.forwarded (md5(after ->> 'content'))
+    WHERE relation = 'memory_entries' AND action <> 'DELETE' AND problem IS NULL;
 
 -- Which row of ours an old id stands for; none (an empty uid) for rows without text.
 CREATE TABLE mnemosyne.legacy_rows (
@@ -87,10 +92,16 @@ BEGIN
     IF EXISTS (
         SELECT FROM mnemosyne.entries AS e JOIN mnemosyne.scopes AS s ON s.id = e.scope
         WHERE md5(s.theme) = md5(NEW.agent_identity) AND s.theme = NEW.agent_identity AND s.subject = '' AND e.target = NEW.target
-            AND e.content_hash = sha256(convert_to(NEW.content, 'UTF8'))
+            AND e.content_hash = sha256(convert_to(NEW.content, 'UTF8')) AND NOT EXISTS (
+                -- What waits to be done to that row decides, as it does for whoever reads the view.
+                SELECT FROM mnemosyne.forwarded AS f
+                WHERE f.relation = 'memory_entries' AND f.problem IS NULL AND f.legacy_id = ANY (array_append(
+                    array(SELECT l.legacy_id FROM mnemosyne.legacy_rows AS l WHERE l.uid = e.uid AND l.relation = 'memory_entries'), e.id))
+            )
     ) OR EXISTS (
         SELECT FROM mnemosyne.forwarded AS f
-        WHERE f.relation = 'memory_entries' AND f.action <> 'DELETE' AND f.problem IS NULL AND f.after ->> 'target' = NEW.target
+        WHERE f.relation = 'memory_entries' AND f.action <> 'DELETE' AND f.problem IS NULL
+            AND md5(f.after ->> 'content') = md5(NEW.content) AND f.after ->> 'target' = NEW.target
             AND f.after ->> 'agent_identity' = NEW.agent_identity AND f.after ->> 'content' = NEW.content
             AND f.id = (SELECT max(l.id) FROM mnemosyne.forwarded AS l WHERE l.relation = f.relation AND l.legacy_id = f.legacy_id)
     ) THEN
