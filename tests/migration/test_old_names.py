@@ -93,6 +93,29 @@ def test_what_was_just_taken_away_can_be_added_again(postgres: PgDatabase, world
         ours.drain()
 
 
+@pytest.mark.parametrize("table", ["memory_entries", "conversations"])
+@pytest.mark.parametrize("fate", ["forget", "retire"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE {} SET content = 'a secret told twice'", "UPDATE {} SET agent_identity = 'b'", "DELETE FROM {}"]
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_change_that_waits_brings_nothing_back_that_has_gone_meanwhile(
+    postgres: PgDatabase, world: Open, statement: str, fate: str, table: str, fails: bool
+) -> None:
+    ours = world(postgres)
+    outcome = ours.add("a", "a secret") if table == "memory_entries" else ours.capture("a", "s", ["a secret"])
+    row = ours.rows()[0]
+    sql(postgres.dsn, statement.format(table))
+    if fails:
+        sql(postgres.admin_dsn, "UPDATE mnemosyne.forwarded SET problem = 'it could not be applied'")
+    getattr(ours, fate)(row)
+    ours.drain()
+    assert ours.rows() == []
+    assert sql(postgres.dsn, f"SELECT * FROM {table}") == []
+    assert sql(postgres.dsn, "SELECT * FROM mnemosyne.forwarded") == []
+    assert ours.store.state(outcome.uid, EVERYTHING) == ("forgotten" if fate == "forget" else "retired")
+
+
 def test_turns_by_hand_stand_at_the_end_of_their_session_and_may_repeat(postgres: PgDatabase, world: Open) -> None:
     sql(postgres.dsn, ADD_TURN, "a", "yes")
     sql(postgres.dsn, ADD_TURN, "a", "yes")

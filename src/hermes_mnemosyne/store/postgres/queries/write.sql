@@ -73,8 +73,20 @@ UPDATE mnemosyne.entries SET uid = $1, content = $2, content_hash = $3, tags = $
     created_at = $15, updated_at = $16, seq = $17, clock = $18
 WHERE scope = $19::bigint >> 38 AND id = $19
 
+-- A change under an old name that waits for a row, by its number, must still find what became of it; one that failed holds its texts.
 -- name: delete_entry
-WITH gone AS (DELETE FROM mnemosyne.mirrored WHERE entry = $1)
+WITH gone AS (DELETE FROM mnemosyne.mirrored WHERE entry = $1), numbers AS (
+    SELECT $1::bigint AS number, t.uid FROM mnemosyne.entries AS t WHERE t.scope = $1::bigint >> 38 AND t.id = $1
+    UNION ALL SELECT l.legacy_id, l.uid FROM mnemosyne.entries AS t JOIN mnemosyne.legacy_rows AS l ON l.uid = t.uid
+    WHERE t.scope = $1::bigint >> 38 AND t.id = $1 AND l.relation = 'memory_entries'
+), failed AS (
+    DELETE FROM mnemosyne.forwarded AS f USING numbers AS n
+    WHERE f.relation = 'memory_entries' AND f.legacy_id = n.number AND f.problem IS NOT NULL
+), known AS (
+    INSERT INTO mnemosyne.legacy_rows SELECT 'memory_entries', n.number, n.uid FROM numbers AS n
+    WHERE EXISTS (SELECT FROM mnemosyne.forwarded AS f WHERE f.relation = 'memory_entries' AND f.legacy_id = n.number AND f.problem IS NULL)
+    ON CONFLICT DO NOTHING
+)
 DELETE FROM mnemosyne.entries WHERE scope = $1::bigint >> 38 AND id = $1
 
 -- name: superseded_by
@@ -127,6 +139,18 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 UPDATE mnemosyne.turns SET uid = $1, seq = $2 WHERE scope = $3::bigint >> 38 AND id = $3
 
 -- name: delete_turn
+WITH numbers AS (
+    SELECT $1::bigint AS number, t.uid FROM mnemosyne.turns AS t WHERE t.scope = $1::bigint >> 38 AND t.id = $1
+    UNION ALL SELECT l.legacy_id, l.uid FROM mnemosyne.turns AS t JOIN mnemosyne.legacy_rows AS l ON l.uid = t.uid
+    WHERE t.scope = $1::bigint >> 38 AND t.id = $1 AND l.relation = 'conversations'
+), failed AS (
+    DELETE FROM mnemosyne.forwarded AS f USING numbers AS n
+    WHERE f.relation = 'conversations' AND f.legacy_id = n.number AND f.problem IS NOT NULL
+), known AS (
+    INSERT INTO mnemosyne.legacy_rows SELECT 'conversations', n.number, n.uid FROM numbers AS n
+    WHERE EXISTS (SELECT FROM mnemosyne.forwarded AS f WHERE f.relation = 'conversations' AND f.legacy_id = n.number AND f.problem IS NULL)
+    ON CONFLICT DO NOTHING
+)
 DELETE FROM mnemosyne.turns WHERE scope = $1::bigint >> 38 AND id = $1
 
 -- name: live_occurrences
