@@ -98,20 +98,20 @@ def test_what_was_just_taken_away_can_be_added_again(postgres: PgDatabase, world
 @pytest.mark.parametrize(
     "statement", ["UPDATE {} SET content = 'a secret told twice'", "UPDATE {} SET agent_identity = 'b'", "DELETE FROM {}"]
 )
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("problem", [None, "it could not be applied"])
 def test_a_change_that_waits_brings_nothing_back_that_has_gone_meanwhile(
-    postgres: PgDatabase, world: Open, statement: str, fate: str, table: str, fails: bool
+    postgres: PgDatabase, world: Open, statement: str, fate: str, table: str, problem: str | None
 ) -> None:
     ours = world(postgres)
     outcome = ours.add("a", "a secret") if table == "memory_entries" else ours.capture("a", "s", ["a secret"])
     row = ours.rows()[0]
     sql(postgres.dsn, statement.format(table))
-    if fails:
-        sql(postgres.admin_dsn, "UPDATE mnemosyne.forwarded SET problem = 'it could not be applied'")
+    # Clocks of the store and of its server may differ within a millisecond.
+    sql(postgres.admin_dsn, "UPDATE mnemosyne.forwarded SET problem = %s, at = at - interval '1 second'", problem)
     getattr(ours, fate)(row)
     ours.drain()
     assert ours.rows() == []
-    assert sql(postgres.dsn, f"SELECT * FROM {table}") == []
+    assert sql(postgres.dsn, "SELECT content FROM memory_entries UNION ALL SELECT content FROM conversations") == []
     assert sql(postgres.dsn, "SELECT * FROM mnemosyne.forwarded") == []
     assert ours.store.state(outcome.uid, EVERYTHING) == ("forgotten" if fate == "forget" else "retired")
 
