@@ -25,6 +25,8 @@ _LAST_WAIT = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 3600.0
 # Over about two hours; then a text is set aside, until a backfill by hand.
 _MOST_ATTEMPTS = 7
+# Beside those who write, a change of the model begins anew so often, until so few rows are left or a hundredth of them.
+_ROUNDS, _FEW = 5, 64
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class _Run:
     """One run over the pending rows of a model.
 
     `until` is of time.monotonic(), `timeout` bounds each call of the embedder in seconds; `by_hand` takes rows that a setting would
-    leave out, or that wait to be tried again.
+    leave out, or that wait to be tried again; `rows` is how many there are to be done, without which it goes on beside one who writes.
     """
 
     store: Store
@@ -55,9 +57,11 @@ class _Run:
     timeout: float | None = None
     by_hand: bool = False
     report: Report | None = None
+    rows: int | None = None
 
     def is_over(self) -> bool:
-        return self.until is not None and time.monotonic() >= self.until
+        done = self.progress.embedded + self.progress.excluded + self.progress.failed
+        return (self.until is not None and time.monotonic() >= self.until) or (self.rows is not None and done >= self.rows)
 
 
 class Backfill:
@@ -137,7 +141,7 @@ class Backfill:
     def reembed(self, *, report: Report | None = None) -> VectorCounts:
         """Give every row a vector of this process's model, then search these; until then the old ones are searched.
 
-        What an interrupted run has done is used. Raises EmbeddingError, also when rows are left that may be tried again; StoreError.
+        What an interrupted run has done is used. Raises EmbeddingError when the embedder does not answer; StoreError.
         """
         store = self._store()
         wanted = self._embedding.described(active=False)
@@ -152,20 +156,30 @@ class Backfill:
                 # What the settings leave out is left out now, so that every other row keeps its vector, whatever they say of new ones.
                 self._leave_out(store, active.key)
             store.clear_failures(key)
-            self._by_hand(key, by_hand=active is not None, report=report)
-            counts = store.vector_counts(key)
-            # A text that fails again and again while others pass must not keep the old model for ever.
-            if counts.pending > counts.retrying:
-                raise EmbeddingError(f"{counts.pending} rows have no vector yet: run `mnemosyne reembed` again", retryable=True)
+            self._catch_up(store, key, by_hand=active is not None, report=report)
             store.activate_vector_model(key)
             self._embedding.forget_model()
         return self.all_pending(report=report)
+
+    def _catch_up(self, store: Store, model: str, *, by_hand: bool, report: Report | None) -> None:
+        """Give vectors to every row that is there, and to most of those that others write meanwhile.
+
+        Neither those who write on nor a text that fails again and again must keep the old model for ever: what is left after some
+        rounds waits for its vector as any new row does.
+        """
+        for _ in range(_ROUNDS):
+            self._by_hand(model, by_hand=by_hand, report=report)
+            counts = store.vector_counts(model)
+            if counts.pending - counts.retrying <= max(_FEW, counts.stored // 100):
+                return
 
     def _by_hand(self, model: str, *, by_hand: bool, report: Report | None) -> None:
         embedder = self._embedding.choice.embedder
         if embedder is None:
             raise EmbeddingError(self._embedding.choice.why)
-        self._run(_Run(store=self._store(), model=model, embedder=embedder, progress=Progress(), by_hand=by_hand, report=report))
+        store, progress = self._store(), Progress()
+        rows = store.vector_counts(model).pending
+        self._run(_Run(store=store, model=model, embedder=embedder, progress=progress, by_hand=by_hand, report=report, rows=rows))
 
     # -- one run -----------------------------------------------------------------------------------------------------------------
 

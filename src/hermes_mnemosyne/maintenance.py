@@ -312,7 +312,7 @@ class Wishes:
 
 def migrate(admin_dsn: str, wishes: Wishes, *, dry_run: bool = False) -> Migrated:
     """Lay down the schema, or with `dry_run` return the script that would. Raises what `store.postgres.migrate.migrate` does."""
-    _demand_database(admin_dsn)
+    demand_database(admin_dsn)
     from hermes_mnemosyne.recall.analyse import TextAnalyser
     from hermes_mnemosyne.store.postgres.migrate import migrate as lay_down
 
@@ -332,7 +332,7 @@ def administered(admin_dsn: str, settings: Settings) -> Iterator[Maintenance]:
 
     No key is made here: it has to be the same on all hosts, and this may be one without an agent.
     """
-    _demand_database(admin_dsn)
+    demand_database(admin_dsn)
     from hermes_mnemosyne.keys import SubjectKey
     from hermes_mnemosyne.recall.analyse import TextAnalyser
     from hermes_mnemosyne.store.postgres.maintenance import Maintenance
@@ -353,13 +353,13 @@ def maintain(admin_dsn: str, *, dry_run: bool = False) -> list[Step]:
 
     Raises StoreUnavailable when the database cannot be used or this login may not change it, StoreBusy.
     """
-    _demand_database(admin_dsn)
+    demand_database(admin_dsn)
     from hermes_mnemosyne.store.postgres.maintenance import maintained
 
     return maintained(admin_dsn, dry_run=dry_run)
 
 
-def _demand_database(admin_dsn: str) -> None:
+def demand_database(admin_dsn: str) -> None:
     """Raise InvalidInput for a name of no database, which libpq would complete or quote with its password, MissingExtra."""
     if not admin_dsn.strip():
         raise InvalidInput("the administrator's dsn is empty: name the database with --admin-dsn")

@@ -555,6 +555,28 @@ def test_until_all_is_embedded_anew_the_old_vectors_are_used(opened: Open) -> No
         memory.close()
 
 
+@pytest.mark.parametrize("each_time", [1, 40])
+def test_those_who_write_on_do_not_keep_the_old_model(opened: Open, each_time: int) -> None:
+    memory = opened()
+    filled(memory)
+    memory.embed_pending()
+    written = 0
+
+    def meanwhile(_: Progress) -> None:
+        nonlocal written
+        for _ in range(each_time):
+            written += 1
+            memory.remember(f"filler {written}")
+
+    with EmbeddingServer(32) as other:
+        changed = opened(embed_url=other.url, embed_dim=32)
+        counts = changed.reembed(report=meanwhile)
+        assert counts.stored >= 5
+        assert counts.stored + counts.pending == 5 + written
+        assert changed.recall("copper kettles").degraded == ()
+        changed.close()
+
+
 def test_one_text_that_fails_again_and_again_does_not_keep_the_old_model(opened: Open) -> None:
     old = opened()
     filled(old)

@@ -281,6 +281,26 @@ def test_reembed_changes_the_dimension_of_the_store(database: Database) -> None:
     assert database.asked("SELECT dimension FROM mnemosyne.vector_models WHERE active") == [(384,)]
 
 
+@pytest.mark.parametrize("command", [("migrate",), ("maintain",), ("reembed",), ("migrate", "--dry-run"), ("migrate", "--back")])
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("", "--admin-dsn"),
+        ("  ", "--admin-dsn"),
+        ("memory.db", "dsn"),
+        ("postgresql://a:p@s3cret@h/d", "%40"),
+        ("PASSWORD=s3cret", "dsn"),
+    ],
+)
+def test_an_administrators_dsn_that_names_nothing_is_refused_before_anything_is_done(
+    database: Database, command: tuple[str, ...], named: str, told: str
+) -> None:
+    done = database(command[0], *command[1:], "--admin-dsn", named)
+    assert done.code == 2
+    assert told in done.err
+    assert "s3cret" not in done.err
+
+
 def test_maintain_says_what_it_does_and_that_nothing_is_left(database: Database) -> None:
     assert run("maintain", "--admin-dsn", database.admin_dsn, "--dry-run").code == 0
     assert run("maintain", "--admin-dsn", database.admin_dsn, "--json").json == {"dry_run": False, "steps": []}

@@ -264,8 +264,8 @@ def _maintain(args: argparse.Namespace, out: Output) -> int:
     from hermes_mnemosyne.maintenance import maintain
 
     args.mnemosyne_provider = "pgvector"
-    dsn = args.admin_dsn or effective_settings(args).settings.dsn
-    if not dsn:
+    dsn = effective_settings(args).settings.dsn if args.admin_dsn is None else args.admin_dsn
+    if dsn is None:
         raise InvalidInput("maintain is for a Postgres database: name one with --admin-dsn")
     steps = maintain(dsn, dry_run=args.dry_run)
     if out.json_mode:

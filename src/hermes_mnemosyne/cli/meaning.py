@@ -117,15 +117,18 @@ def _backfill_tables(memory: Memory, tables: Sequence[str], args: argparse.Names
 
 
 def _reembed(args: argparse.Namespace, out: Output) -> int:
-    from hermes_mnemosyne.maintenance import maintain, settle_dimension
+    from hermes_mnemosyne.maintenance import demand_database, maintain, settle_dimension
 
+    if args.admin_dsn is not None:
+        # To be told at the end of hours would be late.
+        demand_database(args.admin_dsn)
     _with_embedder(args)
     with opened(args, out) as memory:
         is_server = memory.engine.place.is_server
         if args.admin_dsn and not is_server:
             raise InvalidInput("--admin-dsn is for a Postgres database: name one with --db postgresql://... or --dsn")
         memory.engine.embedding.probes()
-        code = _run(lambda report: memory.reembed(report=report), memory, out)
+        code = _run(lambda report: memory.reembed(report=report), memory, out, beside_writers=is_server)
         if is_server:
             settle_dimension(memory)
     if args.admin_dsn:
@@ -138,15 +141,21 @@ class _Counted:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self.embedded = 0
+        self._round: Done | None = None
+        self._before = self.embedded = 0
 
     def report(self, done: Done) -> None:
-        """Take in what a run has done so far."""
-        self._progress.step(done.embedded - self.embedded)
-        self.embedded = done.embedded
+        """Take in what a run has done so far; it may begin anew to catch up with those who write."""
+        if done is not self._round:
+            self._round, self._before = done, self.embedded
+        self._progress.step(self._before + done.embedded - self.embedded)
+        self.embedded = self._before + done.embedded
 
 
-def _run(work: Callable[[Callable[[Done], None]], VectorCounts], memory: Memory, out: Output) -> int:
+def _run(
+    work: Callable[[Callable[[Done], None]], VectorCounts], memory: Memory, out: Output, *, beside_writers: bool = False
+) -> int:
+    """Do the work and print how the rows stand; `beside_writers` those that others have written meanwhile are none of it."""
     progress = Progress("memories embedded")
     counted = _Counted(progress)
     try:
@@ -158,7 +167,7 @@ def _run(work: Callable[[Callable[[Done], None]], VectorCounts], memory: Memory,
         return Exit.PARTLY
     progress.end()
     _print_counts(counts, counted.embedded, out)
-    return Exit.PARTLY if counts.pending else Exit.DONE
+    return Exit.PARTLY if (counts.retrying if beside_writers else counts.pending) else Exit.DONE
 
 
 def _print_counts(counts: VectorCounts, embedded: int, out: Output) -> None:
