@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from hermes_mnemosyne._errors import SchemaNotApplied, StoreBusy, StoreError, StoreFull, StoreUnavailable
-from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
+from hermes_mnemosyne._errors import SchemaMismatch, SchemaNotApplied, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from hermes_mnemosyne.store.postgres.connections import WRITE_LOCK, Connections, PostgresOptions
 from tests.postgres.databases import PgDatabase
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import PrivateServer
@@ -251,4 +251,38 @@ def test_a_forked_child_and_its_parent_each_go_on(connect: Connect, postgres: Pg
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert one(connections) == 1
+
+
+def test_readers_have_connections_while_many_stores_of_a_process_wait_to_write(connect: Connect, postgres: PgDatabase) -> None:
+    stores = [connect(postgres.dsn) for _ in range(12)]
+
+    def write(store: Connections) -> bool:
+        try:
+            with store.writing(0.7):
+                return True
+        except StoreBusy:
+            return False
+
+    with psycopg.connect(postgres.dsn) as other, ThreadPoolExecutor(len(stores)) as threads:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (WRITE_LOCK,))
+        writes = [threads.submit(write, store) for store in stores]
+        for _ in range(20):
+            with stores[0].reading(wait=0.2) as db:
+                assert db.execute("SELECT 1").fetchone() == (1,)
+        assert not any(done.result() for done in writes)
+    assert write(stores[0])
+
+
+@pytest.mark.parametrize("way", ["writing", "changing"])
+def test_whoever_writes_notices_that_a_newer_release_has_changed_the_schema(
+    connect: Connect, postgres: PgDatabase, way: str
+) -> None:
+    connections = connect(postgres.dsn)
+    with getattr(connections, way)(1.0) as db:
+        db.execute("INSERT INTO mnemosyne.meta VALUES ('one', '1')")
+    with psycopg.connect(postgres.admin_dsn) as admin:
+        admin.execute("INSERT INTO mnemosyne.migrations VALUES (8000, 'new', '', 8000, 'done', '', 'newer')")
+    with pytest.raises(SchemaMismatch), getattr(connections, way)(1.0) as db:
+        db.execute("INSERT INTO mnemosyne.meta VALUES ('two', '2')")
     assert one(connections) == 1

@@ -17,10 +17,11 @@ from psycopg import conninfo, sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from hermes_mnemosyne import forks
-from hermes_mnemosyne._errors import ConfigError, MnemosyneError, StoreBusy, StoreUnavailable
+from hermes_mnemosyne._errors import ConfigError, MnemosyneError, SchemaMismatch, StoreBusy, StoreUnavailable
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.deadlines import DEADLINES
 from hermes_mnemosyne.store.postgres.errors import mnemosyne_error, translated, without_secrets
+from hermes_mnemosyne.store.postgres.schema import newest
 
 WRITE_LOCK = 0x4D6E656D
 """The advisory lock that every write transaction holds, so that change numbers are in the order of commits."""
@@ -28,8 +29,13 @@ WRITE_LOCK = 0x4D6E656D
 # What its warnings tell stands in our own errors; without a handler of the program's they would go to stderr.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
-_BESIDE = sql.SQL("BEGIN; SET LOCAL lock_timeout = {wait}; SET LOCAL synchronous_commit = off")
-_ALONE = sql.SQL("BEGIN; SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({lock})")
+# At last, what a release must know to write here: a newer one may have changed the schema since the store was opened.
+_BESIDE = sql.SQL(
+    "BEGIN; SET LOCAL lock_timeout = {wait}; SET LOCAL synchronous_commit = off; SELECT max(oldest_writer) FROM mnemosyne.migrations"
+)
+_ALONE = sql.SQL(
+    "BEGIN; SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({lock}); SELECT max(oldest_writer) FROM mnemosyne.migrations"
+)
 # A server keeps its own time limit; one that hangs does not, so the client waits this much longer for it.
 _GRACE = 1.0
 _SLICE = 0.05
@@ -79,6 +85,8 @@ class _Pool:
 
     def __init__(self, dsn: str, options: PostgresOptions) -> None:
         self.name = shown(dsn)
+        # One writer of the process waits for the server's lock at a time: those who wait would hold the connections that readers need.
+        self.write_lock = threading.Lock()
         self.users = 0
         self.failures = 0
         self.error: MnemosyneError | None = None
@@ -195,6 +203,25 @@ class _Pool:
         self.pool.putconn(made)
 
 
+def _check_schema(begun: psycopg.Cursor[Any]) -> None:
+    """Raise SchemaMismatch when the last result is a schema that this release does not know."""
+    while begun.nextset():
+        pass
+    for (oldest_writer,) in begun:
+        if oldest_writer > newest():
+            raise SchemaMismatch("a newer release has changed the schema: restart this process with it")
+
+
+@contextmanager
+def _held(lock: threading.Lock, until: float, name: str) -> Iterator[None]:
+    if not lock.acquire(timeout=max(until - time.monotonic(), 0.0)):
+        raise StoreBusy(f"{name}: another thread is writing; try again")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 _pools: dict[tuple[str, PostgresOptions], _Pool] = {}
 _pools_lock = threading.Lock()
 
@@ -273,17 +300,13 @@ class Connections:
     def writing(self, wait: float, *, limit: float | None = None) -> Iterator[Database]:
         """Hold the write lock of the database in a transaction: commit at the end, roll back when the block raises.
 
-        `wait` is in seconds, for this process and others together. Raises StoreBusy and the other store errors.
+        `wait` is in seconds, for this process and others together. Raises SchemaMismatch when a newer release has changed the schema
+        meanwhile, StoreBusy and the other store errors.
         """
         until = time.monotonic() + wait
-        lock = self._write_lock
-        if not lock.acquire(timeout=max(wait, 0.0)):
-            raise StoreBusy(f"{self.name}: another thread is writing; try again")
-        try:
-            with self._changing(_ALONE, until, limit) as db:
-                yield db
-        finally:
-            lock.release()
+        mine, everybodys = self._write_lock, self._pool.write_lock
+        with _held(mine, until, self.name), _held(everybodys, until, self.name), self._changing(_ALONE, until, limit) as db:
+            yield db
 
     @contextmanager
     def changing(self, wait: float, *, limit: float | None = None) -> Iterator[Database]:
@@ -301,7 +324,8 @@ class Connections:
             # SQL has no parameters for SET; both are numbers of ours. In one message, which saves two ways to the server.
             millis = max(1, int((until - time.monotonic()) * 1000))
             try:
-                db.raw.execute(begin.format(wait=sql.Literal(f"{millis}ms"), lock=sql.Literal(WRITE_LOCK)), prepare=False)
+                begun = db.raw.execute(begin.format(wait=sql.Literal(f"{millis}ms"), lock=sql.Literal(WRITE_LOCK)), prepare=False)
+                _check_schema(begun)
                 if limit is not None:
                     db.raw.execute("SELECT set_config('statement_timeout', $1, true)", [f"{int(limit * 1000)}ms"])
                 yield db
