@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes_mnemosyne._errors import StoreFull
 from hermes_mnemosyne.engine import Memory
 from hermes_mnemosyne.hermes.provider import MnemosyneProvider, boundary, capturing
 from hermes_mnemosyne.hermes.provider import provider as provider_module
@@ -79,6 +80,25 @@ def test_a_fault_of_our_own_is_counted_logged_and_hidden_from_the_host(
     assert boundary.failures()[name] == before + 1
     assert "a fault of our own" in caplog.text
     assert "Traceback" in caplog.text
+
+
+def test_what_goes_wrong_with_every_hook_is_counted_each_time_and_told_in_one_line(
+    hermes: HermesHome, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = hermes.start()
+
+    def full(*_args: Any, **_kwargs: Any) -> None:
+        raise StoreFull("the disk is full: free some space")
+
+    monkeypatch.setattr(Memory, "submit", full)
+    monkeypatch.setattr(boundary._current(), "told", {})  # noqa: SLF001 - another test may have had this trouble before
+    before = boundary.failures().get("sync_turn", 0)
+    for number in range(20):
+        provider.sync_turn(*exchange(number), session_id=SESSION)
+    assert boundary.failures()["sync_turn"] == before + 20
+    told = [record for record in caplog.records if "sync_turn failed" in record.message and record.levelname == "WARNING"]
+    assert [record.message for record in told] == ["sync_turn failed: the disk is full: free some space"]
+    assert "Traceback" not in caplog.text
 
 
 ANYTHING = st.recursive(

@@ -1,7 +1,7 @@
 """The boundary to the host: no exception and no wait leaves a hook.
 
 The host swallows what a provider raises, at best with a debug line, and waits without a limit for most hooks. So failures are
-logged with their traceback and counted here, and work that may hang runs on a helper thread that is left behind when it is late.
+logged and counted here, and work that may hang runs on a helper thread that is left behind when it is late.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import ParamSpec, TypeVar
 
-from hermes_mnemosyne._errors import StoreUnavailable
+from hermes_mnemosyne._errors import MnemosyneError, StoreUnavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 HELPERS = 8
 FINISH_SECONDS = 2.0
+# What goes wrong with every hook, as on a full disk, is told once in so many seconds: a log lies on a disk too.
+TOLD_SECONDS = 60.0
 
 log = logging.getLogger("hermes_mnemosyne.hermes")
 
@@ -42,6 +44,7 @@ class _Process:
         self.lock = threading.Lock()
         self.places = threading.BoundedSemaphore(HELPERS)
         self.late: set[threading.Thread] = set()
+        self.told: dict[str, float] = {}
         self.registered = False
 
 
@@ -80,12 +83,25 @@ def hook(default: Callable[[Exception], R]) -> Callable[[Callable[P, R]], Callab
                 return function(*args, **kwargs)
             except Exception as error:
                 count(function.__name__)
-                log.exception("%s failed", function.__name__)
+                _tell(function.__name__, error)
                 return default(error)
 
         return guarded
 
     return decorate
+
+
+def _tell(name: str, error: Exception) -> None:
+    """Log a failure: with its traceback what nobody has foreseen, else in one line, and that not again and again."""
+    if not isinstance(error, MnemosyneError):
+        log.exception("%s failed", name)
+        return
+    process, now = _current(), time.monotonic()
+    with process.lock:
+        is_new = now - process.told.get(name, float("-inf")) >= TOLD_SECONDS
+        if is_new:
+            process.told[name] = now
+    log.log(logging.WARNING if is_new else logging.DEBUG, "%s failed: %s", name, error)
 
 
 def within(seconds: float, work: Callable[[], R], *, to_the_end: bool = False) -> R:
