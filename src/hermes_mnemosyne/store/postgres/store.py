@@ -73,7 +73,15 @@ class PostgresStore(PostgresVectors):
         self._replica: str = metas["replica"]
         self._old_index = metas["analyser"] != str(analyser.version)
         dialect = Dialect(
-            statements("write"), Index, schema.newest(), REJECTIONS, list, Database.batched, foresee, indexing.words
+            statements("write"),
+            Index,
+            schema.newest(),
+            REJECTIONS,
+            list,
+            Database.batched,
+            foresee,
+            indexing.words,
+            doubtful=True,
         )
         self._tools = Tools(dialect, analyser, key, HybridClock(self._replica))
         self._reindexer = Reindexer(connections, self._tools, statements("upkeep"))

@@ -42,7 +42,8 @@ class Dialect:
     that this release knows, `rejections` are the driver's errors for a row that breaks a constraint. `many` makes one parameter of
     a list. Within `batched`, given the number of operations, statements need not be waited for one by one; `foresee` puts the
     answers to what operations will ask into `Transaction.foreseen`, where a way to the database is long; `prepared` is called with
-    each text's tokens before the write lock is taken.
+    each text's tokens before the write lock is taken. `doubtful` tells that a writer may not learn of its commit and write
+    again what it wrote directly: what would then stand there twice is recorded, as it is of spooled operations.
     """
 
     sql: Mapping[str, str]
@@ -53,6 +54,7 @@ class Dialect:
     batched: Callable[[Any, int], AbstractContextManager[None]] = lambda *_: nullcontext()
     foresee: Callable[[Transaction, Sequence[Operation]], None] | None = None
     prepared: Callable[[str], object] | None = None
+    doubtful: bool = False
 
 
 @dataclass

@@ -17,7 +17,7 @@ UPDATE mnemosyne.scopes SET memory_rows = memory_rows + $1, user_rows = user_row
 SELECT op_id FROM mnemosyne.applied_ops WHERE op_id = ANY($1::text[])
 
 -- name: record_ops
-INSERT INTO mnemosyne.applied_ops SELECT unnest($1::text[]), $2
+INSERT INTO mnemosyne.applied_ops SELECT unnest($1::text[]), $2 ON CONFLICT DO NOTHING
 
 -- name: entry_by_uid
 SELECT e.id, e.uid, s.theme, s.subject, e.target, e.content, e.tags, e.importance, e.pinned, e.valid_until, e.occurred_at,
