@@ -81,9 +81,13 @@ def hook(default: Callable[[Exception], R]) -> Callable[[Callable[P, R]], Callab
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 return function(*args, **kwargs)
-            except Exception as error:
+            except MnemosyneError as error:
                 count(function.__name__)
                 _tell(function.__name__, error)
+                return default(error)
+            except Exception as error:
+                count(function.__name__)
+                log.exception("%s failed", function.__name__)
                 return default(error)
 
         return guarded
@@ -91,11 +95,8 @@ def hook(default: Callable[[Exception], R]) -> Callable[[Callable[P, R]], Callab
     return decorate
 
 
-def _tell(name: str, error: Exception) -> None:
-    """Log a failure: with its traceback what nobody has foreseen, else in one line, and that not again and again."""
-    if not isinstance(error, MnemosyneError):
-        log.exception("%s failed", name)
-        return
+def _tell(name: str, error: MnemosyneError) -> None:
+    """Log a failure whose message says what is wrong: in one line, and that not again and again."""
     process, now = _current(), time.monotonic()
     with process.lock:
         is_new = now - process.told.get(name, float("-inf")) >= TOLD_SECONDS

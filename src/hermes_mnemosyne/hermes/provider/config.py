@@ -17,8 +17,10 @@ from hermes_mnemosyne.hermes.provider.boundary import failures, within
 from hermes_mnemosyne.paths import SETTINGS_NAME
 from hermes_mnemosyne.store.protocol import Counts
 from hermes_mnemosyne.stores import Place, place_of
+from hermes_mnemosyne.text import one_line
 
 STATUS_SECONDS = 2.0
+THEME_CHARS = 60
 _HEADING = "# Mnemosyne memory"
 _IDENTITY_KEYS = (
     "db",
@@ -121,6 +123,11 @@ def _figures(place: Place, settings: table.Settings) -> dict[str, Any]:
     return lines
 
 
+def shown_theme(theme: str) -> str:
+    """Return the name of a theme for a prompt: whoever calls an agent names it, and it is neither a text nor a new line there."""
+    return one_line(theme, limit=THEME_CHARS).replace("`", "'")
+
+
 def prompt_block(theme: str, counts: Counts | None, *, unverified: bool = False) -> str:
     """Return the text for the system prompt: whose memory this is, how much it holds (None: not known), and how to recall."""
     if unverified:
@@ -132,14 +139,14 @@ def prompt_block(theme: str, counts: Counts | None, *, unverified: bool = False)
     else:
         held = f"It holds {counts.entries} memories and {counts.turns} messages of earlier conversations."
     return (
-        f"{_HEADING}\nYour durable memory is the theme `{theme}`. {held} What is relevant to a message is recalled before it. "
+        f"{_HEADING}\nYour durable memory is the theme `{shown_theme(theme)}`. {held} What is relevant to a message is recalled before it. "
         "To look further, call recall_memory (facts, preferences, notes) or recall_conversation (what was said earlier)."
     )
 
 
 def keyless_block(theme: str, reason: str) -> str:
     """Return the text for the system prompt while the contact of a shared theme cannot be told."""
-    return f"{_HEADING}\nNothing can be recalled from the theme `{theme}` here: {reason}. What is said is kept until that is told."
+    return f"{_HEADING}\nNothing can be recalled from the theme `{shown_theme(theme)}` here: {reason}. What is said is kept until that is told."
 
 
 def trouble_block(reason: str) -> str:

@@ -17,6 +17,7 @@ CONVERSATION_TOOL = "recall_conversation"
 DEFAULT_LIMIT, MOST = 5, 20
 CONTENT_CHARS = 2000
 ERROR_CHARS = 300
+SCOPE_CHARS = 80
 
 _SECRET = re.compile(r"\b(password|passfile|sslkey|sslpassword)(\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
@@ -193,7 +194,7 @@ def _nothing(call: Call, result: RecallResult) -> str:
         return f"The query holds no word to search for, so none of {result.searched} {what} was compared."
     partly = " A part of the search was not available (see degraded)." if result.degraded else ""
     return (
-        f"Searched {result.searched} {what} (scope {call.scope}): nothing relevant is stored. "
+        f"Searched {result.searched} {what} (scope {_told(call.scope)[:SCOPE_CHARS]}): nothing relevant is stored. "
         f"The same search again, or in other words for the same thing, will not find more.{partly}"
     )
 
@@ -235,4 +236,5 @@ def _told(message: str) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    # A model may have sent half a character, which no encoding takes back.
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
