@@ -93,7 +93,7 @@ class Engine:
         self.backfill = Backfill(self.embedding, lambda: self.store)
         self._written = 0.0
         self._hooked = float("-inf")
-        self._worker = Worker(lambda: self._work(hurry=False), name="mnemosyne-worker")
+        self._worker = Worker(lambda: self._work(hurry=False), name="mnemosyne-worker", progress=self._progress)
         self._link = Link(str(place), self.contact, self._worker) if place.is_server else None
         forks.guard(self)
 
@@ -298,9 +298,13 @@ class Engine:
         try:
             if not self._intake.held and self.spool.is_empty(wait=_DRAIN_WAIT):
                 return Overlay(rows=tuple(recent)), True
-            with contextlib.suppress(StoreBusy, StoreFull, StoreUnavailable):
-                self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
-            ops = [*self.spool.pending(limit=most, wait=_DRAIN_WAIT), *self._intake.held]
+            ops = self.spool.pending(limit=most, wait=_DRAIN_WAIT) if self.place.is_server else []
+            if not self.place.is_server or len(ops) >= most:
+                # A server's commit takes longer than to look at what waits for it, which the worker is about to write.
+                with contextlib.suppress(StoreBusy, StoreFull, StoreUnavailable):
+                    self.drain(wait=HOOK_WAIT, until=time.monotonic() + 5 * HOOK_WAIT)
+                ops = self.spool.pending(limit=most, wait=_DRAIN_WAIT)
+            ops += self._intake.held
         except StoreBusy:
             return Overlay(rows=tuple(recent)), False
         overlay = overlay_of(ops, self.store, reach) if ops else Overlay()
@@ -341,6 +345,10 @@ class Engine:
             return self._embed(hurry=hurry) and done
         except (StoreBusy, StoreUnavailable, StoreFull):
             return False
+
+    def _progress(self) -> tuple[int, int]:
+        """Return what the worker has achieved so far."""
+        return self.counters["drained"], self.backfill.counters["embedded"]
 
     def _embed(self, *, hurry: bool) -> bool:
         """Give pending rows their vectors; True when none is left that may be tried now."""

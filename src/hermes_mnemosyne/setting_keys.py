@@ -29,6 +29,7 @@ class Settings:
     pool_max: int = 4
     pool_idle: float = 30.0
     pool_lifetime: float = 300.0
+    prepared_statements: bool = True
     connect_timeout: float = 5.0
     statement_timeout: float = 30.0
     subject_key_file: str | None = None
@@ -148,6 +149,7 @@ KEYS: tuple[Key, ...] = (
     Key(name="pool_max", type="whole", low=1, high=64, provider="pgvector", help="most connections of one process"),
     Key(name="pool_idle", type="number", low=1, provider="pgvector", help="seconds after which an idle connection is closed"),
     Key(name="pool_lifetime", type="number", low=1, provider="pgvector", help="seconds after which a connection is made anew"),
+    Key(name="prepared_statements", type="flag", provider="pgvector", help="false behind PgBouncer in transaction mode"),
     Key(
         name="connect_timeout",
         type="number",

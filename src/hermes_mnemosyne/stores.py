@@ -144,6 +144,7 @@ class ServerPlace:
             busy_timeout=settings.busy_timeout,
             connect_timeout=settings.connect_timeout,
             statement_timeout=settings.statement_timeout,
+            prepared=settings.prepared_statements,
         )
         return PostgresStore(self.dsn.text, analyser, key, options, wait=wait)
 

@@ -21,9 +21,13 @@ class Worker:
     A worker that died is started again by the next `wake`. Safe from any thread and after a fork.
     """
 
-    def __init__(self, job: Callable[[], bool], *, name: str) -> None:
-        """Take a job that does some due work and tells whether all is done."""
+    def __init__(self, job: Callable[[], bool], *, name: str, progress: Callable[[], object] | None = None) -> None:
+        """Take a job that does some due work and tells whether all is done.
+
+        While `progress` changes from one run to the next, nothing is in the way: the next run follows soon.
+        """
         self._job = job
+        self._progress = progress or (lambda: None)
         self._name = name
         # Not the shared generator, which a program may have seeded for its own ends.
         self._random = random.Random()  # noqa: S311 - jitter, no secret
@@ -75,6 +79,7 @@ class Worker:
     def _run(self) -> None:
         pause = _FIRST_PAUSE
         waited = 0.0
+        before = self._progress()
         while not self._stop.is_set():
             self._wanted.clear()
             self._disturbed.clear()
@@ -91,6 +96,9 @@ class Worker:
                         self._thread = None
                         return
                 continue
+            reached, before = before, self._progress()
+            if before != reached:
+                pause, waited = _FIRST_PAUSE, 0.0
             if waited > self._give_up:
                 with self._lock:
                     self._thread = None

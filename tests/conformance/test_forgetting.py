@@ -302,7 +302,7 @@ def test_the_name_of_a_session_goes_with_its_last_turn(world: World) -> None:
 
 @pytest.mark.parametrize("beside", [0, 3])
 @pytest.mark.parametrize("known", [False, True])
-def test_a_session_that_a_forget_ends_can_begin_anew_in_the_same_batch(world: World, known: bool, beside: int) -> None:
+def test_a_session_that_a_forget_ends_can_begin_anew_in_the_same_batch(world: World, *, known: bool, beside: int) -> None:
     first, second = world.turns("one", session="with ada"), world.turns("two", session="with ada")
     if known:
         world.done(first)

@@ -186,3 +186,19 @@ def test_a_forked_child_has_a_worker_of_its_own() -> None:
     assert os.waitpid(child, 0)[1] == 0
     go_on.set()
     until_ended("parent")
+
+
+def test_a_job_that_gets_on_is_not_kept_waiting() -> None:
+    runs: list[int] = []
+    done = threading.Event()
+
+    def job() -> bool:
+        runs.append(1)
+        if len(runs) == 40:
+            done.set()
+        return len(runs) == 40
+
+    # With pauses that double up to five seconds, forty runs would take minutes.
+    Worker(job, name="getting on", progress=lambda: len(runs)).wake()
+    assert done.wait(LONG)
+    until_ended("getting on")

@@ -55,7 +55,8 @@ class PostgresOptions:
     """How a database is used. Times are in seconds.
 
     `pool_*` bound the pool of the process, `busy_timeout` the wait for a connection or the write lock, `connect_timeout` that for a
-    connection to be made (a DSN may say otherwise), `statement_timeout` one statement of a search or write.
+    connection to be made (a DSN may say otherwise), `statement_timeout` one statement of a search or write. Without `prepared`
+    statements a pooler may hand each transaction to another connection of its own.
     """
 
     pool_min: int = 0
@@ -65,6 +66,7 @@ class PostgresOptions:
     busy_timeout: float = 5.0
     connect_timeout: float = 5.0
     statement_timeout: float = 30.0
+    prepared: bool = True
 
 
 def shown(dsn: str) -> str:
@@ -109,7 +111,8 @@ class _Pool:
         self.pool = ConnectionPool(
             conninfo.make_conninfo(**parts), connection_class=Connection, min_size=options.pool_min, max_size=options.pool_max,
             max_idle=options.pool_idle, max_lifetime=options.pool_lifetime, reconnect_timeout=0.0, open=False, num_workers=1,
-            kwargs={"autocommit": True, "cursor_factory": psycopg.RawCursor}, name="mnemosyne",
+            kwargs={"autocommit": True, "cursor_factory": psycopg.RawCursor, "prepare_threshold": 5 if options.prepared else None},
+            name="mnemosyne",
         )  # fmt: skip
 
     def connected(self, connect: Any, *args: Any, **kwargs: Any) -> Any:

@@ -114,6 +114,5 @@ def mark_injected(tx: Transaction, op: MarkInjected) -> Outcome:
     scope = tx.scope(op.theme, op.subject)
     if op.reset:
         tx.db.execute(tx.sql["reset_injected"], (scope, op.session_id))
-    for uid in op.uids:
-        tx.db.execute(tx.sql["mark_injected"], (scope, op.session_id, uid, op.at))
+    tx.db.executemany(tx.sql["mark_injected"], [(scope, op.session_id, uid, op.at) for uid in op.uids])
     return Outcome(op_id=op.op_id, status="updated")
