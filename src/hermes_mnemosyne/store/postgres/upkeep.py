@@ -46,13 +46,14 @@ def erase(connections: Connections) -> bool:
         if not count or not may_vacuum(db):
             return True
     with connections.reading(limit=LONG) as db:
-        db.raw.execute("SELECT set_config('statement_timeout', '0', false)")
+        usual = db.execute("SELECT current_setting('statement_timeout'), set_config('statement_timeout', '0', false)").fetchone()[0]
         try:
             for table in PARTITIONED:
                 name = composed.Identifier("mnemosyne", table)
                 db.raw.execute(composed.SQL("VACUUM (INDEX_CLEANUP ON) {}").format(name), prepare=False)
         finally:
-            db.raw.execute("RESET statement_timeout")
+            # The server's own default, to which RESET would lead, is another one.
+            db.execute("SELECT set_config('statement_timeout', $1, false)", (usual,))
     with connections.writing(5.0) as db:
         db.execute(statements("upkeep")["subtract_meta"], (count, "erasures_pending"))
     return True

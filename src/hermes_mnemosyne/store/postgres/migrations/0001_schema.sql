@@ -60,6 +60,7 @@ CREATE TABLE mnemosyne.entries (
 CREATE @unique INDEX entries_by_uid ON mnemosyne.entries (uid);
 CREATE INDEX entries_by_age ON mnemosyne.entries (scope, created_at, uid);
 CREATE INDEX entries_by_expiry ON mnemosyne.entries (valid_until) WHERE valid_until IS NOT NULL;
+CREATE INDEX entries_by_session ON mnemosyne.entries (scope, md5(session_id)) WHERE session_id <> '';
 CREATE INDEX entries_superseded ON mnemosyne.entries (superseded_by) WHERE superseded_by IS NOT NULL;
 
 -- Which entries a mirrored file (an origin of kind `file`) holds; it repeats a part of entries.origins to be looked up.

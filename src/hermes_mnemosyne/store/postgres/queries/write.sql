@@ -190,7 +190,8 @@ WHERE clock = $2 AND action IN ('edited', 'merged')
 DELETE FROM mnemosyne.sessions AS n WHERE n.id = $1
     AND NOT EXISTS (SELECT 1 FROM mnemosyne.turns WHERE session = $1)
     AND NOT EXISTS (SELECT 1 FROM mnemosyne.tombstones WHERE session = $1)
-    AND NOT EXISTS (SELECT 1 FROM mnemosyne.entries AS e WHERE e.scope = n.scope AND e.session_id = n.session_id)
+    AND NOT EXISTS (SELECT 1 FROM mnemosyne.entries AS e
+        WHERE e.scope = n.scope AND md5(e.session_id) = md5(n.session_id) AND e.session_id = n.session_id AND e.session_id <> '')
 
 -- name: hashes_in_history
 SELECT DISTINCT content_hash FROM mnemosyne.history WHERE uid = $1
