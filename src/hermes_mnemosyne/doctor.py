@@ -212,14 +212,18 @@ def _spool(memory: Memory) -> Iterator[Check]:
     if held := waiting["count"]:
         sound = False
         if memory.engine.key.load(create=False):
-            yield Check("spool", "warn", f"{held} writes of contacts wait for the next session of an agent of theirs", "start one")
+            yield Check(
+                "spool", "warn", f"{held} writes of contacts wait for the next session of an agent of theirs", "start one"
+            )
         else:
             detail = f"{held} writes of contacts wait until the subject key is back"
             yield Check("spool", "warn", detail, f"copy the key of this store to {memory.engine.key.path}")
     if nameless := waiting["quarantined"]:
         sound = False
         detail = f"{nameless} writes to a theme of contacts name no contact and are kept in {memory.engine.waiting.path}"
-        yield Check("spool", "warn", detail, "let the host give its agents a session key for each contact, or a theme of their own")
+        yield Check(
+            "spool", "warn", detail, "let the host give its agents a session key for each contact, or a theme of their own"
+        )
     if figures["count"]:
         sound = False
         detail = f"{figures['count']} writes wait for the store, the oldest for {figures['oldest_age']}"
