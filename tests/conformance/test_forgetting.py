@@ -9,6 +9,7 @@ import pytest
 
 from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.store.operations import SCRATCH_THEME, AddEntry, EditEntry, Forget, MarkInjected
+from hermes_mnemosyne.store.protocol import Filter
 from tests.conformance.world import EVERYTHING, NoKey, World, turn
 
 WORD = "perelandra"
@@ -298,6 +299,24 @@ def test_the_name_of_a_session_goes_with_its_last_turn(world: World) -> None:
     world.forget(second)
     assert "with ada" not in str(world.exported())
     assert world.say("three", session="with ada").status == "added"
+
+
+@pytest.mark.parametrize("retired", ["", "retired"])
+def test_the_name_of_a_session_goes_with_its_last_entry(world: World, retired: str) -> None:
+    uid, other = world.add("one", session_id="with ada"), world.add("two", session_id="with ada")
+    turn_uid = world.say("three", session="with bob").uid
+    fact = world.add("four", session_id="with bob")
+    if retired:
+        world.retire(uid)
+        world.retire(fact)
+    for number in (uid, fact, other):
+        world.forget(number)
+    assert world.store.session_turns(Filter(reach=EVERYTHING, session_id="with bob")) == 1
+    world.forget(turn_uid)
+    assert "with ada" not in str(world.exported())
+    assert world.add("five", session_id="with ada")
+    assert [row.content for row in world.rows(session_id="with ada")] == ["five"]
+    assert world.store.check() == []
 
 
 @pytest.mark.parametrize("beside", [0, 3])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from hermes_mnemosyne.store.operations import SCRATCH_THEME, Forget, Operation, Outcome
 from hermes_mnemosyne.store.writing.attribution import forget_task
 from hermes_mnemosyne.store.writing.entries import own, own_grave, release_superseded
-from hermes_mnemosyne.store.writing.transaction import Transaction
-from hermes_mnemosyne.values import TARGETS, Turn
+from hermes_mnemosyne.store.writing.transaction import Live, Transaction
+from hermes_mnemosyne.values import TARGETS, Entry, Turn
 
 
 def forget(tx: Transaction, op: Forget) -> Outcome:
@@ -25,6 +27,7 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
     """Erase every copy of a row's texts within its theme and subject and leave tombstones; `uid` is no alias."""
     row = tx.live(uid)
     grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
+    session_id = _session_of(tx, row, uid)
     names = _names(tx, uid)
     digests = {digest for name in names for (digest,) in tx.db.execute(tx.sql["hashes_in_history"], (name,))}
     if row is not None:
@@ -63,12 +66,25 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
         )
         for mac in macs:
             tx.db.execute(tx.sql["insert_forgotten"], (mac, name, scope, clock, occurrence if name == uid else 0))
-    if capture is not None:
-        # Its name may tell of a person, and nothing is left that it names.
-        tx.db.execute(tx.sql["delete_empty_session"], (capture[0],))
-        # What comes after in this transaction must not go into a session that is gone.
-        tx.sessions = {name: number for name, number in tx.sessions.items() if number != capture[0]}
+    session = capture[0] if capture is not None else tx.session(scope, session_id) if session_id else None
+    if session is not None:
+        _end_session(tx, session)
     tx.tally.erasures += 1
+
+
+def _session_of(tx: Transaction, row: Live | None, uid: str) -> str:
+    """Return the name of the session that an entry, live or retired, came from; empty for none and for a turn."""
+    if row is not None:
+        return row.value.session_id if isinstance(row.value, Entry) else ""
+    last = tx.db.execute(tx.sql["last_change"], (uid,)).fetchone()
+    return str(json.loads(last[2]).get("session_id", "")) if last else ""
+
+
+def _end_session(tx: Transaction, number: int) -> None:
+    """Forget a session that nothing is left of: its name may tell of a person."""
+    tx.db.execute(tx.sql["delete_empty_session"], (number,))
+    # What comes after in this transaction must not go into a session that is gone.
+    tx.sessions = {name: known for name, known in tx.sessions.items() if known != number}
 
 
 def _names(tx: Transaction, uid: str) -> set[str]:
