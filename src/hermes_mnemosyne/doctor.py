@@ -163,7 +163,7 @@ def _erasure(memory: Memory) -> Iterator[Check]:
         yield Check("erasure", "warn", detail, "mnemosyne reindex, while no agent is busy")
     elif memory.engine.place.is_server and figures["erasures_pending"] > 0:
         detail = f"dead rows of {figures['erasures_pending']} forgotten texts wait for a vacuum"
-        yield Check("erasure", "warn", detail, "VACUUM the tables of the schema mnemosyne as their owner, or wait for autovacuum")
+        yield Check("erasure", "warn", detail, "hermes-pgvector maintain --admin-dsn DSN")
     elif figures["erasures_pending"] > 0 or memory.engine.spool.status()["erasure_pending"]:
         remedy = "end the programs that read the store, then run mnemosyne doctor again"
         yield Check(

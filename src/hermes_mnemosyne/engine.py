@@ -367,7 +367,7 @@ class Memory:
 
     def injected(self, session_id: str) -> frozenset[str]:
         """Return the uids that stand in the prompt of a session."""
-        return self.engine.store.injected(self.theme, self.subject, session_id)
+        return self.engine.store.injected(self.theme, self.subject, storable(session_id)[0])
 
     def file_stamp(self, place: str) -> str:
         """Return the stamp kept for a mirrored file, empty when none."""

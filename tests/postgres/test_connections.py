@@ -235,6 +235,26 @@ def test_a_server_that_is_read_only_is_unavailable(connect: Connect, postgres: P
     assert one(connections) == 1
 
 
+def test_a_server_that_may_be_written_again_is_written_at_once(connect: Connect, postgres: PgDatabase) -> None:
+    connections = connect(postgres.dsn)
+    one(connections)
+    with psycopg.connect(postgres.admin_dsn, autocommit=True) as admin:
+        setting = psycopg.sql.SQL("ALTER DATABASE {} SET default_transaction_read_only TO {}")
+        admin.execute(setting.format(psycopg.sql.Identifier(postgres.name), psycopg.sql.Literal("on")))
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'mnemosyne' AND datname = current_database()"
+        )
+    failing = connect(postgres.dsn, PostgresOptions(connect_timeout=1.5))
+    with pytest.raises(StoreUnavailable, match="read-only"), failing.writing(1.0) as db:
+        db.execute("INSERT INTO mnemosyne.meta VALUES ('refused', '1')")
+    with psycopg.connect(f"{postgres.admin_dsn} options='-c default_transaction_read_only=off'", autocommit=True) as admin:
+        admin.execute(
+            psycopg.sql.SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(psycopg.sql.Identifier(postgres.name))
+        )
+    with failing.writing(1.0) as db:
+        db.execute("INSERT INTO mnemosyne.meta VALUES ('kept', '1')")
+
+
 def test_a_disk_without_room_is_full(connect: Connect, postgres: PgDatabase) -> None:
     with pytest.raises(StoreFull, match="no room left"), connect(postgres.dsn).writing(1.0) as db:
         db.execute("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'could not extend file'; END $$")

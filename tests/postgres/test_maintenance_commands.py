@@ -306,6 +306,23 @@ def test_maintain_says_what_it_does_and_that_nothing_is_left(database: Database)
     assert run("maintain", "--admin-dsn", database.admin_dsn, "--json").json == {"dry_run": False, "steps": []}
 
 
+def test_maintain_clears_away_what_was_forgotten(database: Database) -> None:
+    database.add("The canary of the lighthouse")
+    assert database("cleanup", "--identities", "alpha", "--execute").code == 0
+    pending = "SELECT value FROM mnemosyne.meta WHERE key = 'erasures_pending'"
+    assert database.asked(pending) == [("1",)]
+    done = run("maintain", "--admin-dsn", database.admin_dsn, "--dry-run", "--json")
+    assert done.code == 0, done.err
+    planned = done.json["steps"]
+    assert {"action": "vacuum", "index": "entries", "theme": "", "rows": 0} in planned
+    assert database.asked(pending) == [("1",)]
+    executed = run("maintain", "--admin-dsn", database.admin_dsn, "--json")
+    assert executed.code == 0, executed.err
+    assert executed.json["steps"] == planned
+    assert database.asked(pending) == [("0",)]
+    assert run("maintain", "--admin-dsn", database.admin_dsn, "--json").json["steps"] == []
+
+
 # -- migrate ---------------------------------------------------------------------------------------------------------------------
 
 

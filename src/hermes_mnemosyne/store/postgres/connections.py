@@ -26,10 +26,11 @@ from hermes_mnemosyne.store.postgres.schema import newest
 WRITE_LOCK = 0x4D6E656D
 """The advisory lock that every write transaction holds, so that change numbers are in the order of commits."""
 
-# What its warnings tell stands in our own errors; without a handler of the program's they would go to stderr.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+# What the warnings about our pools tell stands in our own errors, once and not at every attempt.
+logging.getLogger("psycopg.pool").addFilter(lambda record: not (record.args and _POOL in record.args))
 
 # At last, what a release must know to write here: a newer one may have changed the schema since the store was opened.
+_POOL = "mnemosyne"
 _BESIDE = sql.SQL(
     "BEGIN; SET LOCAL lock_timeout = {wait}; SET LOCAL synchronous_commit = off; SELECT max(oldest_writer) FROM mnemosyne.migrations"
 )
@@ -112,7 +113,7 @@ class _Pool:
             conninfo.make_conninfo(**parts), connection_class=Connection, min_size=options.pool_min, max_size=options.pool_max,
             max_idle=options.pool_idle, max_lifetime=options.pool_lifetime, reconnect_timeout=0.0, open=False, num_workers=1,
             kwargs={"autocommit": True, "cursor_factory": psycopg.RawCursor, "prepare_threshold": 5 if options.prepared else None},
-            name="mnemosyne",
+            name=_POOL,
         )  # fmt: skip
 
     def connected(self, connect: Any, *args: Any, **kwargs: Any) -> Any:
@@ -269,6 +270,10 @@ class Connections:
             try:
                 with DEADLINES.watching(made.fileno(), limit):
                     yield Database(made)
+            except psycopg.errors.ReadOnlySqlTransaction:
+                # Its sessions stay read-only when the server is a primary again.
+                made.close()
+                raise
             except psycopg.OperationalError as error:
                 if made.closed or made.broken:
                     self._pool.failed(mnemosyne_error(error, self.name))

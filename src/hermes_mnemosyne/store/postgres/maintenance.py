@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from hermes_mnemosyne.store.postgres import adopting, finishing, migrate, remapping, vector_indexes
-from hermes_mnemosyne.store.postgres.connections import Connections, shown
+from hermes_mnemosyne.store.postgres import adopting, finishing, migrate, remapping, upkeep, vector_indexes
+from hermes_mnemosyne.store.postgres.connections import Connections
 from hermes_mnemosyne.store.postgres.errors import translated
 from hermes_mnemosyne.store.postgres.remapping import Move, Place, Remapped
 from hermes_mnemosyne.store.postgres.sql import statements
@@ -184,10 +184,11 @@ class Maintenance:
 
 
 def maintained(admin_dsn: str, *, dry_run: bool) -> list[vector_indexes.Step]:
-    """Make missing vector indexes as the administrator; see `vector_indexes.maintain`."""
-    with translated(shown(admin_dsn)), migrate.connect(admin_dsn) as admin:
+    """Make missing vector indexes and clear away what was forgotten, as the administrator."""
+    with translated("the database"), migrate.connect(admin_dsn) as admin:
         admin.autocommit = True
-        return vector_indexes.maintain(admin, dry_run=dry_run)
+        steps = vector_indexes.maintain(admin, dry_run=dry_run)
+        return [*steps, *(vector_indexes.Step("vacuum", table, "") for table in upkeep.clear(admin, dry_run=dry_run))]
 
 
 def _ids(scopes: Sequence[Scope]) -> list[int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import psycopg
 from psycopg import sql as composed
 
 from hermes_mnemosyne._errors import StoreBusy, StoreError
@@ -12,6 +15,7 @@ from hermes_mnemosyne.store.postgres.sql import statements
 
 # Checks and repairs read everything.
 LONG = 3600.0
+_HOLD_TEXT = (*PARTITIONED, "sessions", "agent_edges", "forwarded")
 _CHECKS = (
     "rows_without_tokens",
     "tokens_without_rows",
@@ -35,7 +39,7 @@ def pending(db: Database) -> int:
 
 
 def may_vacuum(db: Database) -> bool:
-    """Tell whether this role may clear dead rows away; migrate grants it from Postgres 17 on."""
+    """Tell whether this role may clear dead rows away: the owner of the tables, or whom the administrator has let (MAINTAIN)."""
     return bool(db.execute(_MAINTAINS).fetchone()[0])
 
 
@@ -46,17 +50,34 @@ def erase(connections: Connections) -> bool:
         if not count or not may_vacuum(db):
             return True
     with connections.reading(limit=LONG) as db:
-        usual = db.execute("SELECT current_setting('statement_timeout'), set_config('statement_timeout', '0', false)").fetchone()[0]
+        usual = db.execute("SELECT current_setting('statement_timeout'), set_config('statement_timeout', '0', false)").fetchone()[
+            0
+        ]
         try:
-            for table in PARTITIONED:
-                name = composed.Identifier("mnemosyne", table)
-                db.raw.execute(composed.SQL("VACUUM (INDEX_CLEANUP ON) {}").format(name), prepare=False)
+            for table in _HOLD_TEXT:
+                db.raw.execute(_vacuum(table), prepare=False)
         finally:
             # The server's own default, to which RESET would lead, is another one.
             db.execute("SELECT set_config('statement_timeout', $1, false)", (usual,))
     with connections.writing(5.0) as db:
         db.execute(statements("upkeep")["subtract_meta"], (count, "erasures_pending"))
     return True
+
+
+def clear(admin: psycopg.Connection[Any], *, dry_run: bool) -> list[str]:
+    """Clear dead rows of forgotten texts away as the owner of the tables, outside a transaction; return the tables, if any waits."""
+    found = admin.execute("SELECT value FROM mnemosyne.meta WHERE key = 'erasures_pending' AND value::bigint > 0").fetchone()
+    if found is None:
+        return []
+    if not dry_run:
+        for table in _HOLD_TEXT:
+            admin.execute(_vacuum(table))
+        admin.execute(statements("upkeep")["subtract_meta"], (int(found[0]), "erasures_pending"))
+    return list(_HOLD_TEXT)
+
+
+def _vacuum(table: str) -> composed.Composed:
+    return composed.SQL("VACUUM (INDEX_CLEANUP ON) {}").format(composed.Identifier("mnemosyne", table))
 
 
 def repair(db: Database) -> None:
