@@ -264,8 +264,8 @@ def test_a_held_write_lock_gives_a_typed_error_and_the_readers_go_on(spool: Spoo
 
 
 def test_a_missing_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "absent" / "mnemosyne.spool.db", max_bytes=1_000)
-    spool.append([add()])
+    with contextlib.closing(Spool(tmp_path / "absent" / "mnemosyne.spool.db", max_bytes=1_000)) as spool:
+        spool.append([add()])
     assert stat.S_IMODE((tmp_path / "absent").stat().st_mode) == 0o700
 
 
@@ -288,6 +288,7 @@ def test_a_batch_is_bounded_by_bytes_but_holds_at_least_one_operation(spool: Spo
 
     assert roomy.drain(apply, batch=100).applied == 3
     assert batches == [1, 1, 1]
+    roomy.close()
 
 
 # -- quarantine ------------------------------------------------------------------------------------------------------------------
