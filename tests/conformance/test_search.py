@@ -309,3 +309,14 @@ def test_unknown_rows_are_left_out_of_what_is_loaded(world: World) -> None:
     assert list(world.store.load([candidate.id, candidate.id + 1, 1, -5])) == [candidate.id]
     assert world.store.load([]) == {}
     assert world.store.terms_in([candidate.id, 1], ("appl", "pear"))[candidate.id] == {"appl"}
+
+
+def test_searches_of_one_block_may_share_what_they_look_up_and_later_ones_see_what_came_since(world: World) -> None:
+    world.add("the red lamp")
+    everything = Filter(reach=Reach(None, ""))
+    with world.store.together():
+        assert (world.store.size(everything), world.found("lamp")) == (1, ["the red lamp"])
+        world.add("the blue lamp", theme="beta")
+        with world.store.together():
+            assert world.store.size(everything) == 2
+    assert (world.store.size(everything), sorted(world.found("lamp"))) == (2, ["the blue lamp", "the red lamp"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import pytest
@@ -39,6 +40,9 @@ class FakeStore:
         if isinstance(row, Entry):
             return ANALYSER.entry_tokens(row.content, row.tags)
         return ANALYSER.turn_tokens(row.content, row.speaker, row.occurred_at)
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def size(self, where: Filter) -> int:
         return self.claimed or sum(row.kind in where.kinds for row in self.rows.values())

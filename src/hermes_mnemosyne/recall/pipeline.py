@@ -83,7 +83,10 @@ class Recaller:
 
         Raises what the store raises.
         """
-        overlay = overlay or Overlay()
+        with self._store.together():
+            return self._recalled(query, where, now, overlay or Overlay(), meaning)
+
+    def _recalled(self, query: RecallQuery, where: Filter, now: str, overlay: Overlay, meaning: Meaning | None) -> RecallResult:
         fresh = [row for row in overlay.rows if row.uid not in overlay.hidden and admits(where, row)]
         where = dataclasses.replace(where, exclude=where.exclude | overlay.uids) if overlay.uids else where
         rows = self._store.size(where) + len(fresh)

@@ -7,6 +7,7 @@ safe from any thread. Methods raise the errors of `_errors` only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -264,6 +265,10 @@ class Store(Protocol):
         ...
 
     # -- searching ---------------------------------------------------------------------------------------------------------------
+
+    def together(self) -> AbstractContextManager[None]:
+        """Let the searches of a block, in its thread, share what they look up; what others write meanwhile may be left out."""
+        ...
 
     def size(self, where: Filter) -> int:
         """Return the number of rows within the reach, kinds and target of a filter; other conditions are ignored."""

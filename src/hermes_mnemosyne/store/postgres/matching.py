@@ -18,7 +18,7 @@ LONGEST_TERM = 2_000
 """Longer words are not indexed: a `tsvector` does not take them."""
 
 # Rows of one query that are ranked without a second thought: more are bounded to the newest of its frequent words.
-MOST_RANKED = 1_500
+MOST_RANKED = 1_000
 # A neighbour lends its words to the turns beside it, so that a word stands in up to three of them.
 _LENT_TO = 2
 # Words of one text are related: pairs stand together this much more often than by chance.

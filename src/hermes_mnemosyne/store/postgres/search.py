@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -106,8 +108,36 @@ def _rows_of(row: tuple[int, str, str, int, int, int], shelf: int) -> int:
 _known: WeakKeyDictionary[Any, dict[Reach, Scopes]] = WeakKeyDictionary()
 
 
+# Those of the recall that this thread is at.
+_shared: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared_answers", default=None)
+
+
+@contextmanager
+def sharing() -> Iterator[None]:
+    """Let all searches of a block share what the first of them looks up: scopes, and what there is to filter by."""
+    token = _shared.set({})
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def _once(key: Hashable, look_up: Callable[[], Any]) -> Any:
+    shared = _shared.get()
+    if shared is None:
+        return look_up()
+    if key not in shared:
+        shared[key] = look_up()
+    return shared[key]
+
+
 def scopes_of(db: Database, reach: Reach) -> Scopes:
     """Return the scopes within a reach, those of very many remembered while the store does not change."""
+    scopes: Scopes = _once(reach, lambda: _looked_up(db, reach))
+    return scopes
+
+
+def _looked_up(db: Database, reach: Reach) -> Scopes:
     remembered = _known.setdefault(db.raw, {})
     known = remembered.get(reach)
     if known is not None and known.seq == db.execute(statements("search")["sequence"]).fetchone()[0]:
@@ -220,7 +250,8 @@ def _searchable(query: LexicalQuery) -> LexicalQuery:
 def _facets(db: Database, scopes: Scopes, where: Filter, values: dict[str, Any]) -> tuple[bool, str | None]:
     """Return whether rows may be expired, and the facets that a row must have; None when no row can have them."""
     asked = {"scopes": scopes.ids(), "session": values["session"], "except_session": values["except_session"]}
-    sessions, left_out, expiring, superseded = db.execute(statements("search")["facets"], asked).fetchone()
+    key = (where.reach, values["session"], values["except_session"])
+    sessions, left_out, expiring, superseded = _once(key, lambda: db.execute(statements("search")["facets"], asked).fetchone())
     if where.session_id is not None and not sessions:
         return False, None
     parts = [_shelf_facet(scopes, where)]

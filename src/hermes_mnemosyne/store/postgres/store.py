@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -172,6 +172,10 @@ class PostgresStore(PostgresVectors):
         return row[0] if row else ""
 
     # -- searching ---------------------------------------------------------------------------------------------------------------
+
+    def together(self) -> AbstractContextManager[None]:
+        """Let the searches of a block share the scopes that they look up."""
+        return search.sharing()
 
     def size(self, where: Filter) -> int:
         """Return the number of rows within the reach, kinds and target of a filter."""

@@ -28,8 +28,8 @@ LONGEST_INDEXED = 4_000
 """More dimensions an index cannot hold."""
 
 # So many numbers are compared exactly within 15 ms; rows have a cost of their own, since each lies on another page.
-_EXACT_NUMBERS = 4_000_000
-_FEWEST, _MOST = 1_000, 6_000
+_EXACT_NUMBERS = 2_000_000
+_FEWEST, _MOST = 1_000, 5_000
 _REMEMBERED = 10.0
 _NAME = re.compile(r"hnsw_(\d+)(?:_(\d+)|_p(\d+))?")
 _ITERATES = (0, 8)

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -210,6 +210,10 @@ class SqliteStore(SqliteVectors):
         return row[0] if row else ""
 
     # -- searching ---------------------------------------------------------------------------------------------------------------
+
+    def together(self) -> AbstractContextManager[None]:
+        """Do nothing: what is looked up is remembered by each connection."""
+        return nullcontext()
 
     def size(self, where: Filter) -> int:
         """Return the number of rows within the reach, kinds and target of a filter."""
