@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -51,6 +52,10 @@ class NoStore:
                 return Preview(new=frozenset(turn.uid for turn in op.turns))
             case _:
                 return Preview()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Share nothing."""
+        return nullcontext()
 
     def size(self, _where: Filter) -> int:
         """Return 0."""

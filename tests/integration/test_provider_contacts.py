@@ -35,7 +35,8 @@ HALL = {
     "chat_type": "group",
     "thread_id": "8",
 }
-CONTACTS = {"ada": ADA, "bob": BOB, "corridor": ROOM, "balcony": HALL}
+# No name that the random digits of an id could spell.
+CONTACTS = {"olga": ADA, "bob": BOB, "corridor": ROOM, "balcony": HALL}
 
 
 def contact(hermes: HermesHome, who: dict[str, Any], session: str = SESSION) -> MnemosyneProvider:
