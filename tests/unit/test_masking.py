@@ -118,6 +118,7 @@ def test_tokens_of_known_services_are_masked_anywhere(secret: str, kind: str, fr
         ("host=db password='a b' dbname=x", "host=db password='[masked:password]' dbname=x"),
         ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [masked:authorization]"),
         (f"Authorization: Bearer {RUN}", "Authorization: Bearer [masked:authorization]"),
+        ("Authorization:\nPassword: a0000000000007Q", "Authorization:\nPassword: [masked:password]"),
         (f"send Bearer {RUN} along", "send Bearer [masked:bearer-token] along"),
         ("curl -u bob:hunter2 https://x", "curl -u bob:[masked:password] https://x"),
         ("Cookie: session=abcdef123; Path=/home", "Cookie: session=[masked:cookie]; Path=/home"),

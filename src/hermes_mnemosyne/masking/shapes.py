@@ -63,7 +63,8 @@ def _headers(text: str) -> Iterator[Find]:
         if "=" not in value and "Signature" not in value:
             value = value.split()[0]
         value = value.rstrip(" \t.,;)]}")
-        if value and not placeholder(value) and opaque(value):
+        # A word with a colon is the name of what follows it.
+        if value and not value.endswith(":") and not placeholder(value) and opaque(value):
             yield Find(match.start(1), match.start(1) + len(value), "authorization")
 
 
