@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import pytest
@@ -72,6 +73,9 @@ class Fragile:
     def is_turn(self, _number: int) -> bool:
         return True
 
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
 
 def watched(store: Any, contact: Contact, *, back: bool = False) -> Store:
     return Watched.over(cast("Store", store), contact, lambda: back)
@@ -103,4 +107,12 @@ def test_an_error_of_another_kind_says_nothing_of_the_server() -> None:
     store.error = ValueError("odd")
     with pytest.raises(ValueError, match="odd"):
         watched(store, contact).meta("a")
+    assert contact.state == "unverified"
+
+
+def test_what_asks_no_server_says_nothing_of_it() -> None:
+    contact = Contact()
+    seen = watched(Fragile(), contact)
+    with seen.together():
+        assert seen.is_turn(1)
     assert contact.state == "unverified"
