@@ -12,13 +12,13 @@ from hermes_mnemosyne.clock import now_text
 from hermes_mnemosyne.store.postgres import forwarded
 from hermes_mnemosyne.store.postgres.connections import Connections
 from hermes_mnemosyne.store.postgres.database import Database
-from hermes_mnemosyne.store.postgres.ledger import release
 from hermes_mnemosyne.store.postgres.old_names import COPIED, JOBS
-from hermes_mnemosyne.store.postgres.old_rows import ENTRIES, OldRow, Reader
+from hermes_mnemosyne.store.postgres.old_rows import OldRow, Reader
 from hermes_mnemosyne.store.postgres.old_tables import Found, OldTable
 from hermes_mnemosyne.store.postgres.sql import statements
-from hermes_mnemosyne.store.postgres.taking import take, take_many
+from hermes_mnemosyne.store.postgres.taking import prepare, take, take_many
 from hermes_mnemosyne.store.protocol import ContentKey
+from hermes_mnemosyne.store.release import release
 from hermes_mnemosyne.store.writing.applying import Prepared
 from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Tools, Transaction
 from hermes_mnemosyne.text import content_hash
@@ -99,7 +99,7 @@ def _batch(connections: Connections, tools: Tools, table: OldTable, found: Found
     ready = {number: (fields, reader.row(table.name, fields)) for number, fields in found}
     prepared = Prepared(tools.analyser, ())
     for _, row in ready.values():
-        _prepare(prepared, row)
+        prepare(prepared, row)
     try:
         return _write(connections, replace(tools, analyser=prepared), table, reader, ready, None)
     except (*REJECTIONS, *tools.dialect.rejections):
@@ -151,13 +151,6 @@ def _try(tx: Transaction, row: OldRow, problems: list[str]) -> str:
         problems.append(f"{row.relation} {row.id}: {error}")
         return "failed"
     return status
-
-
-def _prepare(prepared: Prepared, row: OldRow) -> None:
-    if row.relation == ENTRIES:
-        prepared.entry_tokens(row.content, ())
-    else:
-        prepared.turn_tokens(row.content, "", None)
 
 
 def verify(connections: Connections, tools: Tools) -> None:

@@ -10,13 +10,14 @@ from psycopg import sql
 
 from hermes_mnemosyne._errors import StoreBusy, StoreUnavailable
 from hermes_mnemosyne.clock import now_text
-from hermes_mnemosyne.store.postgres import adopting, forwarded, ledger, old_names
+from hermes_mnemosyne.store.postgres import adopting, forwarded, old_names
 from hermes_mnemosyne.store.postgres.connections import Connections
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.grants import grants
 from hermes_mnemosyne.store.postgres.old_names import COPIED, JOBS
 from hermes_mnemosyne.store.postgres.old_tables import OldTable
 from hermes_mnemosyne.store.postgres.sql import statements
+from hermes_mnemosyne.store.release import release
 from hermes_mnemosyne.store.writing.transaction import Tools
 
 _BATCH = 200
@@ -43,7 +44,7 @@ def finish(connections: Connections, tools: Tools, *, runtime_role: str = "herme
         dropped = _drop(db, names)
         _replace(db, names, runtime_role)
         for number in JOBS.values():
-            db.execute(statements("old_names")["set_job"], (number, "finished", now_text(), ledger.release()))
+            db.execute(statements("old_names")["set_job"], (number, "finished", now_text(), release()))
     return dropped
 
 

@@ -12,7 +12,7 @@ from hermes_mnemosyne.store.postgres.connections import Connections
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.old_rows import ENTRIES, OldRow, Reader
 from hermes_mnemosyne.store.postgres.sql import statements
-from hermes_mnemosyne.store.postgres.taking import capture, head, map_row, record_of, take
+from hermes_mnemosyne.store.postgres.taking import capture, head, map_row, prepare, record_of, take
 from hermes_mnemosyne.store.records import turn_of
 from hermes_mnemosyne.store.writing import entries, turns
 from hermes_mnemosyne.store.writing.applying import Prepared
@@ -59,7 +59,7 @@ def drain(connections: Connections, tools: Tools, limit: int = 200, *, wait: flo
         return 0
     prepared = Prepared(tools.analyser, ())
     for change in found:
-        _prepare(prepared, change.row)
+        prepare(prepared, change.row)
     with connections.writing(wait) as db:
         tx = Transaction(db, replace(tools, analyser=prepared))
         done = apply(tx, found)
@@ -101,13 +101,6 @@ def _read(db: Database, reader: Reader, limit: int, *, held: bool) -> list[Chang
         row = reader.row(relation, after or before, at=when, number=number)
         found.append(Change(number, when, relation, action, legacy_id, before, after, row))
     return found
-
-
-def _prepare(prepared: Prepared, row: OldRow) -> None:
-    if row.relation == ENTRIES:
-        prepared.entry_tokens(row.content, ())
-    else:
-        prepared.turn_tokens(row.content, "", None)
 
 
 def _must_wait(tx: Transaction, change: Change) -> bool:

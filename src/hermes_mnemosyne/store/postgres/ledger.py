@@ -67,13 +67,3 @@ def verify(db: Any) -> None:
     missing = [migration.name for migration in migrations() if migration.number not in found]
     if missing:
         raise SchemaNotApplied(f"the database lacks {', '.join(missing)}: as its administrator, run {COMMAND}")
-
-
-def release() -> str:
-    """Return the release that is running."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("hermes-mnemosyne")
-    except PackageNotFoundError:
-        return "unknown"

@@ -16,6 +16,7 @@ from hermes_mnemosyne.store.postgres import ledger, old_names
 from hermes_mnemosyne.store.postgres.errors import without_secrets
 from hermes_mnemosyne.store.postgres.grants import grants
 from hermes_mnemosyne.store.postgres.schema import migrations
+from hermes_mnemosyne.store.release import release
 
 DEFAULT_DIMENSION = 768
 OLDEST_SERVER = 140000
@@ -145,7 +146,7 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
     for migration in missing:
         values = {
             "number": migration.number, "name": migration.name, "checksum": migration.checksum,
-            "oldest_writer": migration.oldest_writer, "release": ledger.release(),
+            "oldest_writer": migration.oldest_writer, "release": release(),
         }  # fmt: skip
         steps.append(migration.sql(partitions=partitions, extension=sql.Identifier(extension).as_string(db)))
         steps.append(_filled(db, _RECORD, **values))

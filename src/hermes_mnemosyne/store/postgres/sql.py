@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
+from hermes_mnemosyne.store.named import expanded, named
+
 _HERE = Path(__file__).parent / "queries"
 
 
@@ -42,16 +44,6 @@ def _read(name: str) -> str:
 
 @cache
 def statements(name: str) -> Mapping[str, Statement]:
-    """Return the statements of `queries/<name>.sql` by the name in their `-- name:` line.
-
-    `@passes(row)` stands for the condition in `passes.sql`, as do the other conditions for what is spelled in one place.
-    """
-    text = re.sub(r"^ *--(?! name:).*\n", "", _expanded(_read(f"{name}.sql")), flags=re.MULTILINE)
-    parts = re.split(r"^-- name: *(\w+) *$", text, flags=re.MULTILINE)
-    return {key: Statement(body.strip()) for key, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-def _expanded(text: str) -> str:
-    """Put the conditions in; those with an argument stand for it as `@row`."""
-    text = re.sub(r"@(passes)\(([\w.]+)\)", lambda call: _read(f"{call[1]}.sql").replace("@row", call[2]), text)
-    return re.sub(r"@(entry_passes|turn_passes)\b", lambda call: f"({_read(f'{call[1]}.sql')})", text)
+    """Return the statements of `queries/<name>.sql` by name."""
+    text = re.sub(r"^ *--(?! name:).*\n", "", expanded(_read(f"{name}.sql"), _read), flags=re.MULTILINE)
+    return {key: Statement(body) for key, body in named(text).items()}

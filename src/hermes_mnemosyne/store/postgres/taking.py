@@ -12,6 +12,7 @@ from hermes_mnemosyne.store.postgres.old_rows import ENTRIES, ORIGIN, OldRow
 from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.records import entry_of, turn_of
 from hermes_mnemosyne.store.writing import entries, merging, turns
+from hermes_mnemosyne.store.writing.applying import Prepared
 from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, lend
 from hermes_mnemosyne.store.writing.graves import Session, capture_macs
 from hermes_mnemosyne.store.writing.transaction import Transaction
@@ -146,6 +147,14 @@ def capture(tx: Transaction, row: OldRow) -> str:
         brief=True,
     )  # fmt: skip
     return _settle(tx, row, turns.capture(tx, op))
+
+
+def prepare(prepared: Prepared, row: OldRow) -> None:
+    """Compute the tokens of an old row, before the write lock is taken."""
+    if row.relation == ENTRIES:
+        prepared.entry_tokens(row.content, ())
+    else:
+        prepared.turn_tokens(row.content, "", None)
 
 
 def head(row: OldRow, *, at: str | None = None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from functools import cache
 
 from hermes_mnemosyne._errors import SchemaMismatch
 from hermes_mnemosyne.clock import now_text
+from hermes_mnemosyne.store.release import release
 from hermes_mnemosyne.store.sqlite.sql import migrations
 
 _LEDGER = """
@@ -22,16 +23,6 @@ CREATE TABLE IF NOT EXISTS migrations (
     release TEXT NOT NULL
 )
 """
-
-
-def _release() -> str:
-    # Imported here: it costs more than opening a store, and only a migration needs it.
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("hermes-mnemosyne")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _parse(name: str, text: str) -> tuple[int, str, int]:
@@ -60,12 +51,12 @@ def verify(db: sqlite3.Connection) -> None:
     """
     ours = {number: (name, checksum) for name, text in migrations() for number, checksum, _ in [_parse(name, text)]}
     newest = max(ours)
-    for number, name, checksum, oldest, release in db.execute(
+    for number, name, checksum, oldest, written_by in db.execute(
         "SELECT number, name, checksum, oldest_writer, release FROM migrations ORDER BY number"
     ):
         if oldest > newest:
             raise SchemaMismatch(
-                f"the file has schema {number} ({name}, written by release {release}), this release writes schema {newest}: "
+                f"the file has schema {number} ({name}, written by release {written_by}), this release writes schema {newest}: "
                 "upgrade hermes-mnemosyne"
             )
         if number in ours and ours[number][1] != checksum:
@@ -86,7 +77,7 @@ def migrate(db: sqlite3.Connection) -> list[str]:
         for statement in _split(text):
             db.execute(statement)
         db.execute(
-            "INSERT INTO migrations VALUES (?, ?, ?, ?, 'done', ?, ?)", (number, name, checksum, oldest, now_text(), _release())
+            "INSERT INTO migrations VALUES (?, ?, ?, ?, 'done', ?, ?)", (number, name, checksum, oldest, now_text(), release())
         )
         done.append(name)
     verify(db)

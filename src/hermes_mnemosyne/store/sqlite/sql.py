@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
+
+from hermes_mnemosyne.store.named import expanded, named
 
 # Not importlib.resources, which costs a command more to import than opening the store.
 _HERE = Path(__file__).parent
@@ -16,19 +17,8 @@ def _read(name: str) -> str:
 
 @cache
 def statements(name: str) -> dict[str, str]:
-    """Return the statements of `queries/<name>.sql` by the name in their `-- name:` line.
-
-    `@passes(row)` stands for the condition in `passes.sql`, as do the other conditions for what is spelled in one place.
-    """
-    text = _expanded(_read(f"{name}.sql"))
-    parts = re.split(r"^-- name: *(\w+) *$", text, flags=re.MULTILINE)
-    return {key: body.strip() for key, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-def _expanded(text: str) -> str:
-    """Put the conditions in; those with an argument stand for it as `@row`."""
-    text = re.sub(r"@(passes|lacks)\(([\w.]+)\)", lambda call: _read(f"{call[1]}.sql").replace("@row", call[2]), text)
-    return re.sub(r"@(entry_passes|turn_passes)\b", lambda call: f"({_read(f'{call[1]}.sql')})", text)
+    """Return the statements of `queries/<name>.sql` by name."""
+    return named(expanded(_read(f"{name}.sql"), _read))
 
 
 @cache
