@@ -26,9 +26,12 @@ from hermes_mnemosyne.stores import place_of
 if TYPE_CHECKING:
     from hermes_mnemosyne.engine import Memory
     from hermes_mnemosyne.settings import Settings
+    from hermes_mnemosyne.store.postgres.adopting import Adoption
     from hermes_mnemosyne.store.postgres.maintenance import Maintenance, Rows, Scope
     from hermes_mnemosyne.store.postgres.migrate import Report as Migrated
+    from hermes_mnemosyne.store.postgres.old_vectors import OldVectors
     from hermes_mnemosyne.store.postgres.remapping import Place, Remapped
+    from hermes_mnemosyne.store.postgres.store import PostgresStore
     from hermes_mnemosyne.store.postgres.vector_indexes import Step
     from hermes_mnemosyne.store.protocol import VectorCounts
 
@@ -326,16 +329,52 @@ def migrate(admin_dsn: str, wishes: Wishes, *, dry_run: bool = False) -> Migrate
     )
 
 
+class Administration:
+    """A migrated database, as its administrator adopts old tables into it."""
+
+    def __init__(self, store: PostgresStore, settings: Settings) -> None:
+        """Work on an open store; `settings` name the embedder."""
+        from hermes_mnemosyne.store.postgres.maintenance import Maintenance
+
+        self.maintenance = Maintenance.of(store)
+        self._store = store
+        self._settings = settings
+
+    def adopt(self, step: Progress | None = None) -> Adoption:
+        """Copy what has not been copied of the reference's tables; `step` is told of each batch."""
+        return self.maintenance.adopt(None if step is None else lambda _, count: step(count))
+
+    def adopt_vectors(self) -> OldVectors | None:
+        """Take over the vectors of adopted rows if the embedder of the settings makes the same ones; None without an embedder.
+
+        Raises EmbeddingError when it does not answer or is another model than the store's, then all is as before; store errors.
+        """
+        from hermes_mnemosyne.embedding import Embedding
+        from hermes_mnemosyne.store.postgres.old_vectors import Model
+
+        embedding = Embedding(self._settings, lambda: self._store)
+        try:
+            embedder = embedding.choice.embedder
+            if embedder is None:
+                return None
+            known = embedding.model()
+            model = Model(
+                known.key, known.dimension, lambda texts: embedder.embed(texts, "document"), sees_local=embedding.may_see_local
+            )
+            return self.maintenance.adopt_vectors(model)
+        finally:
+            embedding.close()
+
+
 @contextmanager
-def administered(admin_dsn: str, settings: Settings) -> Iterator[Maintenance]:
-    """Open the maintenance of a migrated database as its administrator; `settings` say where the agents' subject key lies.
+def administered(admin_dsn: str, settings: Settings) -> Iterator[Administration]:
+    """Open a migrated database as its administrator; `settings` say where the agents' subject key lies.
 
     No key is made here: it has to be the same on all hosts, and this may be one without an agent.
     """
     demand_database(admin_dsn)
     from hermes_mnemosyne.keys import SubjectKey
     from hermes_mnemosyne.recall.analyse import TextAnalyser
-    from hermes_mnemosyne.store.postgres.maintenance import Maintenance
     from hermes_mnemosyne.store.postgres.store import PostgresStore
 
     named = settings.subject_key_file
@@ -343,7 +382,7 @@ def administered(admin_dsn: str, settings: Settings) -> Iterator[Maintenance]:
     store = PostgresStore(admin_dsn, TextAnalyser(), key)
     try:
         key.expect(store.meta("subject_key"))
-        yield Maintenance.of(store)
+        yield Administration(store, settings)
     finally:
         store.close()
 

@@ -19,6 +19,7 @@ from hermes_mnemosyne.clock import now_text
 from hermes_mnemosyne.store.operations import CaptureTurns
 from tests.conformance.world import turn
 from tests.integration.command import Result, mnemosyne
+from tests.integration.embedding_server import EmbeddingServer, vector_of
 from tests.postgres.databases import PgDatabase
 
 pytest.importorskip("psycopg")
@@ -413,6 +414,33 @@ def adopted(bare_postgres: PgDatabase) -> Database:
     assert done.code == 0, done.err
     assert done.json["adopted"]["memory_entries"]["added"] == 3
     return Database(bare_postgres)
+
+
+@pytest.mark.usefixtures("with_endpoint")
+@pytest.mark.parametrize("endpoint", ["same", "other", "absent"])
+def test_migrate_takes_over_old_vectors_that_the_configured_model_makes_too(
+    bare_postgres: PgDatabase, home: Path, endpoint: str
+) -> None:
+    import psycopg
+
+    with EmbeddingServer(dimension=768) as server, psycopg.connect(bare_postgres.admin_dsn, autocommit=True) as db:
+        db.execute(OLD_TABLES)
+        for table in (b"memory_entries", b"conversations"):
+            for number, content in db.execute(b"SELECT id, content FROM " + table).fetchall():
+                made = vector_of(content if endpoint != "other" else content[::-1], 768)
+                db.execute(b"UPDATE " + table + b" SET embedding = %s::vector WHERE id = %s", (str(made), number))
+        section = {"embed_url": server.url if endpoint != "absent" else "http://127.0.0.1:9", "embed_model": "toy"}
+        (home / ".hermes").mkdir()
+        (home / ".hermes" / "config.yaml").write_text(json.dumps({"plugins": {"pgvector": section}}), encoding="utf-8")
+        done = run("migrate", "--admin-dsn", bare_postgres.admin_dsn, "--runtime-role", "mnemosyne_absent", "--json")
+        again = run("migrate", "--admin-dsn", bare_postgres.admin_dsn, "--runtime-role", "mnemosyne_absent")
+    assert done.code == again.code == 0, done.err
+    taken = 4 if endpoint == "same" else 0
+    assert done.json["vectors"] == taken
+    assert Database(bare_postgres).asked("SELECT count(*) FROM mnemosyne.vectors") == [(taken,)]
+    why = {"same": "", "other": "embedded anew", "absent": "not taken over"}[endpoint]
+    assert why in " ".join(done.json["notes"])
+    assert why in again.out
 
 
 def test_a_remap_reaches_the_old_tables_of_an_adopted_database_too(adopted: Database) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hermes_mnemosyne._errors import InvalidInput
+from hermes_mnemosyne._errors import EmbeddingError, InvalidInput
 from hermes_mnemosyne.cli.common import Commands, Exit, add_command, effective_settings, number_between, opened, theme_of
 from hermes_mnemosyne.cli.output import Output, Progress, complain, one_line
 
 if TYPE_CHECKING:
-    from hermes_mnemosyne.maintenance import Done
+    from hermes_mnemosyne.maintenance import Administration, Done
     from hermes_mnemosyne.store.postgres.finishing import Return
     from hermes_mnemosyne.store.postgres.migrate import Report
 
@@ -215,23 +215,51 @@ def _migrate(args: argparse.Namespace, out: Output) -> int:
     args.mnemosyne_provider = "pgvector"
     settings = effective_settings(args).settings
     if args.back:
-        with administered(args.admin_dsn, settings) as maintenance:
-            return _print_return(maintenance.give_back(), out)
+        with administered(args.admin_dsn, settings) as administration:
+            return _print_return(administration.maintenance.give_back(), out)
     report = migrate(args.admin_dsn, wishes)
     progress = Progress("old rows copied")
-    with administered(args.admin_dsn, settings) as maintenance:
-        adoption = maintenance.adopt(lambda _, count: progress.step(count))
+    with administered(args.admin_dsn, settings) as administration:
+        adoption = administration.adopt(progress.step)
         progress.end()
-        dropped = maintenance.finish(args.runtime_role) if args.finish else []
+        vectors = _old_vectors(administration) if adoption.counts else _NO_VECTORS
+        dropped = administration.maintenance.finish(args.runtime_role) if args.finish else []
     counts = {table: dict(found) for table, found in adoption.counts.items()}
     if out.json_mode:
         figures = {"adopted": counts, "forwarded": adoption.forwarded, "problems": adoption.problems, "dropped": dropped}
-        out.json({"applied": report.applied, "grants": report.grants, "notes": report.notes, **figures})
+        figures |= {"vectors": vectors.taken}
+        out.json({"applied": report.applied, "grants": report.grants, "notes": [*report.notes, *vectors.notes], **figures})
     else:
         _print_migration(report, counts, dropped, out)
+        if vectors.taken:
+            out.line(f"{vectors.taken} vectors taken over: the embedder makes the same ones")
+        for note in vectors.notes:
+            out.line(one_line(note))
         for problem in adoption.problems:
             complain(problem)
     return Exit.DONE if adoption.complete else Exit.PARTLY
+
+
+class _Vectors(NamedTuple):
+    """How many old vectors were taken over, and why no others."""
+
+    taken: int
+    notes: tuple[str, ...] = ()
+
+
+_NO_VECTORS = _Vectors(0)
+
+
+def _old_vectors(administration: Administration) -> _Vectors:
+    """Take over what the embedder would make too. Without it nothing is lost: texts are embedded anew, in the background."""
+    try:
+        found = administration.adopt_vectors()
+    except EmbeddingError as error:
+        return _Vectors(0, (f"old vectors were not taken over: {error}",))
+    if found is None or found.trusted or not found.compared:
+        return _Vectors(0 if found is None else found.taken)
+    different = f"of {found.compared} old vectors the least alike has a cosine of {found.least:.3f} with the embedder's"
+    return _Vectors(0, (f"{different}: texts are embedded anew",))
 
 
 def _print_migration(report: Report, counts: Mapping[str, Mapping[str, int]], dropped: Sequence[str], out: Output) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from hermes_mnemosyne.store.postgres import adopting, finishing, migrate, remapping, upkeep, vector_indexes
+from hermes_mnemosyne.store.postgres import adopting, finishing, migrate, old_vectors, remapping, upkeep, vector_indexes
 from hermes_mnemosyne.store.postgres.connections import Connections
 from hermes_mnemosyne.store.postgres.errors import translated
 from hermes_mnemosyne.store.postgres.remapping import Move, Place, Remapped
@@ -130,6 +130,10 @@ class Maintenance:
     def adopt(self, step: Callable[[str, int], None] | None = None) -> adopting.Adoption:
         """Copy what has not been copied of the reference's tables; see `adopting.adopt`."""
         return adopting.adopt(self._connections, self._tools, step=step)
+
+    def adopt_vectors(self, model: old_vectors.Model) -> old_vectors.OldVectors:
+        """Take over old vectors that `model` would make too; see `old_vectors.adopt_vectors`."""
+        return old_vectors.adopt_vectors(self._connections, model)
 
     def finish(self, runtime_role: str) -> list[str]:
         """Drop the reference's tables after a verified copy and return their names; see `finishing.finish`."""

@@ -31,17 +31,19 @@ SELECT l.legacy_id, e.id, e.content, o.embedding
 FROM mnemosyne.legacy_rows AS l JOIN {ours} AS e ON e.uid = l.uid JOIN {table} AS o ON o.id = l.legacy_id
 WHERE l.relation = {name} AND l.legacy_id > $1 AND o.embedding IS NOT NULL AND vector_dims(o.embedding) = $2 AND e.content = o.content
     AND NOT EXISTS (SELECT 1 FROM mnemosyne.vectors AS v WHERE v.scope = e.scope AND v.model = $3 AND v.row = e.id)
+    AND ($5::boolean OR e.visibility <> 'local')
 ORDER BY {order} LIMIT $4
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The store's model: its key and dimension, and what makes a vector of it of each text."""
+    """The store's model: its key and dimension, what makes a vector of it of each text, and whether that may see `local` rows."""
 
     key: str
     dimension: int
     embed: Embed
+    sees_local: bool = True
 
 
 @dataclass(slots=True)
@@ -64,7 +66,11 @@ def adopt_vectors(connections: Connections, model: Model) -> OldVectors:
     with connections.reading() as db:
         number = model_of(db, model.key, model.dimension)
         tables = [table for name in COPIED if (table := OldTable.find(db, name)) is not None]
-        sample = [row for table in tables for row in _rows(db, table, (0, model.dimension, number or 0, _SAMPLE), sample=True)]
+        sample = [
+            row
+            for table in tables
+            for row in _rows(db, table, (0, model.dimension, number or 0, _SAMPLE, model.sees_local), sample=True)
+        ]
     if not sample:
         return done
     made = model.embed([content[:_CUT] for _, _, content, _ in sample])
@@ -76,7 +82,7 @@ def adopt_vectors(connections: Connections, model: Model) -> OldVectors:
         while True:
             with connections.writing(_WAIT) as db:
                 number = model_of(db, model.key, model.dimension)
-                found = _rows(db, table, (last, model.dimension, number or 0, _BATCH))
+                found = _rows(db, table, (last, model.dimension, number or 0, _BATCH, True))
                 done.taken += _take(db, model, found)
             if not found:
                 break
@@ -85,7 +91,6 @@ def adopt_vectors(connections: Connections, model: Model) -> OldVectors:
 
 
 def _rows(db: Database, table: OldTable, values: tuple[int, ...], *, sample: bool = False) -> list[tuple[int, int, str, Any]]:
-
     ours = "entries" if table.name == "memory_entries" else "turns"
     text = sql.SQL(_ROWS).format(
         table=table.place,
