@@ -125,10 +125,12 @@ class Recaller:
         """Return the candidates of the lexical leg, and which of them were found for all words at once."""
         candidates: list[Candidate] = []
         whole: list[Candidate] | None = None
-        if plan.narrow is not None:
-            # Rows that hold every word come first in the end, and after them those of the narrow search: enough are enough.
-            whole = self._store.lexical(plan.whole, where) if plan.whole else []
-            candidates = whole if len(whole) >= _window(limit) else self._store.lexical(plan.narrow, where)
+        if plan.whole is not None and (plan.narrow is not None or plan.bounded):
+            # Rows that hold every word come first in the end: enough are enough.
+            whole = self._store.lexical(plan.whole, where)
+            candidates = whole if len(whole) >= _window(limit) else []
+        if plan.narrow is not None and not candidates:
+            candidates = self._store.lexical(plan.narrow, where)
         if len(candidates) < limit:
             candidates = self._store.lexical(plan.broad, where)
         if whole is None and plan.whole is not None and len(candidates) >= plan.broad.limit:
