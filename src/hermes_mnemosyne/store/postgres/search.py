@@ -25,11 +25,11 @@ from hermes_mnemosyne.store.postgres.matching import (
 )
 from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.postgres.statistics import LEAST_ROWS
-from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
-from hermes_mnemosyne.store.writing.rows import SHELVES, TURN, age_of, shelf_of
+from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Reach
+from hermes_mnemosyne.store.scopes import ALL_SHELVES, ScopeRows, limits, needs_rows
+from hermes_mnemosyne.store.writing.rows import TURN, age_of
 from hermes_mnemosyne.text import storable
 
-_SHELVES = len(SHELVES) + 1
 _KNOWN_REACHES = 64
 # Where one row in so many of the store is not within reach, or one in so many is, rows of other scopes are left out after they are
 # found; else each of up to so many scopes is searched for itself.
@@ -50,8 +50,8 @@ _ENOUGH = 4
 _MOST_SHARE = 0.5
 
 
-class Scopes:
-    """The scopes within a reach with their row counts, and what follows from them for row numbers."""
+class Scopes(ScopeRows):
+    """The scopes within a reach at a moment, and what follows from them for row numbers."""
 
     def __init__(self, db: Database, reach: Reach) -> None:
         """Read the scopes of `reach`, and the change number of the moment."""
@@ -62,46 +62,18 @@ class Scopes:
         else:
             folded = sorted({storable(theme)[0].casefold() for theme in reach.themes})
             found = db.execute(sql["scopes_of"], (subject, folded)).fetchall()
+        super().__init__((row[2:] for row in found if row[2] is not None), reach)
         self.seq: int = found[0][0]
-        self.rows: list[tuple[int, str, str, int, int, int]] = [row[2:] for row in found if row[2] is not None]
-        if reach.hidden:
-            self.rows = [row for row in self.rows if reach.admits(row[1])]
         self.is_partitioned: bool = found[0][1]
-        self.everything = reach.themes is None and reach.subject is None and not reach.hidden
-
-    def ids(self) -> list[int]:
-        """Return the scope numbers."""
-        return [row[0] for row in self.rows]
 
     def conditions(self, *, told: bool) -> dict[str, list[int] | None]:
         """Return the parameters of the statements that search for rows of these scopes; `told` when facets say which these are."""
         ids = None if self.everything else self.ids()
         return {"scopes": None if told else ids, "pruned": ids if self.is_partitioned else None}
 
-    def shelves(self, where: Filter) -> list[int]:
-        """Return the shelves that a filter's kinds and target leave."""
-        kept: list[int] = []
-        if "entry" in where.kinds:
-            kept += [SHELVES[where.target]] if where.target else sorted(SHELVES.values())
-        if "turn" in where.kinds:
-            kept.append(TURN)
-        return kept
-
-    def size(self, where: Filter) -> int:
-        """Return the number of rows on these shelves."""
-        return sum(self.sizes(where).values())
-
-    def sizes(self, where: Filter) -> dict[int, int]:
-        """Return the number of rows of each shelf."""
-        return {shelf: sum(_rows_of(row, shelf) for row in self.rows) for shelf in self.shelves(where)}
-
     def places(self, where: Filter) -> list[int]:
         """Return the places (scope << 2 | shelf) that hold rows."""
-        return [row[0] << 2 | shelf for row in self.rows for shelf in self.shelves(where) if _rows_of(row, shelf)]
-
-
-def _rows_of(row: tuple[int, str, str, int, int, int], shelf: int) -> int:
-    return (row[3], row[4], row[5])[shelf]
+        return [scope << 2 | shelf for scope, shelf in self.filled(where)]
 
 
 # By connection, which belongs to one database.
@@ -153,12 +125,7 @@ def _looked_up(db: Database, reach: Reach) -> Scopes:
 def params(where: Filter) -> dict[str, Any]:
     """Return the parameters of the filtering statements."""
     return {
-        "since": where.since,
-        "until": where.until,
-        "written_since": where.written_since,
-        "written_until": where.written_until,
-        "now": where.now,
-        "superseded": where.include_superseded,
+        **limits(where),
         "session": _text(where.session_id),
         "except_session": _text(where.except_session),
         "contains": None if where.contains is None else unicodedata.normalize("NFC", storable(where.contains)[0]),
@@ -168,11 +135,6 @@ def params(where: Filter) -> dict[str, Any]:
 
 def _text(name: str | None) -> str | None:
     return None if name is None else storable(name)[0]
-
-
-def needs_rows(where: Filter) -> bool:
-    """Tell whether conditions other than expiry need a look at the row itself."""
-    return bool(where.since or where.until or where.written_since or where.written_until or where.contains or where.tags)
 
 
 def excluded_ids(db: Database, where: Filter) -> list[int]:
@@ -265,7 +227,7 @@ def _facets(db: Database, scopes: Scopes, where: Filter, values: dict[str, Any])
 
 def _shelf_facet(scopes: Scopes, where: Filter) -> str:
     shelves = scopes.shelves(where)
-    return any_of(f"'/k{shelf}'" for shelf in shelves) if len(shelves) < _SHELVES else ""
+    return any_of(f"'/k{shelf}'" for shelf in shelves) if len(shelves) < ALL_SHELVES else ""
 
 
 def _ages(db: Database, scopes: Scopes, where: Filter) -> list[tuple[int, int]]:
@@ -400,20 +362,3 @@ def session_turns(db: Database, where: Filter) -> int:
     ids = scopes_of(db, where.reach).ids()
     count: int = db.execute(statements("search")["session_turns"], (_text(where.session_id), ids)).fetchone()[0]
     return count
-
-
-def speakers(db: Database, reach: Reach) -> frozenset[str]:
-    """Return the known speakers within reach; of very many those who have spoken most."""
-    scopes = scopes_of(db, reach)
-    if not any(turns for *_, turns in scopes.rows):
-        return frozenset()
-    return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (scopes.ids(),)))
-
-
-def neighbours(db: Database, ids: Sequence[int]) -> dict[int, Neighbours]:
-    """Return the turns beside each turn."""
-    turns = [row for row in ids if shelf_of(row) == TURN]
-    if not turns:
-        return {}
-    rows = db.execute(statements("search")["beside"], (turns,))
-    return {row: Neighbours(before, after) for row, before, after in rows}

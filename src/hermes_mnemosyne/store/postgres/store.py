@@ -218,14 +218,19 @@ class PostgresStore(PostgresVectors):
     def speakers(self, reach: Reach) -> frozenset[str]:
         """Return the known speakers within reach."""
         with self._connections.reading() as db:
-            return search.speakers(db, reach)
+            scopes = search.scopes_of(db, reach)
+            if not any(turns for *_, turns in scopes.rows):
+                return frozenset()
+            return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (scopes.ids(),)))
 
     def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
         """Return the neighbours of turns within their sessions."""
-        if not any(map(self.is_turn, ids)):
+        turns = [number for number in ids if self.is_turn(number)]
+        if not turns:
             return {}
         with self._connections.reading() as db:
-            return search.neighbours(db, ids)
+            rows = db.execute(statements("search")["beside"], (turns,)).fetchall()
+        return {row: Neighbours(before, after) for row, before, after in rows}
 
     # -- moving ------------------------------------------------------------------------------------------------------------------
 

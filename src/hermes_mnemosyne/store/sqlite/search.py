@@ -8,11 +8,12 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Neighbours, Reach
+from hermes_mnemosyne.store.protocol import Candidate, Filter, LexicalQuery, Reach
+from hermes_mnemosyne.store.scopes import ALL_SHELVES, ScopeRows, limits, needs_rows
 from hermes_mnemosyne.store.sqlite.connections import Connection
 from hermes_mnemosyne.store.sqlite.indexing import has_recent
 from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.writing.rows import SHELVES, TURN, age_of, bounds, shelf_of
+from hermes_mnemosyne.store.writing.rows import age_of, bounds
 
 _ALL = (-(2**63), 2**63 - 1)
 # More ranges than this are cheaper as one scan with a set of places than as one query each.
@@ -27,48 +28,28 @@ _SMALL_COUNT = 200
 _MOST_LOOKUPS = 16
 
 
-class Scopes:
-    """The scopes within a reach with their row counts, and what follows from them for row numbers."""
+class Scopes(ScopeRows):
+    """The scopes within a reach, and what follows from them for row numbers."""
 
     def __init__(self, db: sqlite3.Connection, reach: Reach) -> None:
         """Read the scopes of `reach`."""
         sql = statements("read")
         if reach.themes is None:
-            rows = db.execute(sql["scopes_all"], (reach.subject,)).fetchall()
+            rows = db.execute(sql["scopes_all"], (reach.subject,))
         else:
             folded = json.dumps(sorted({theme.casefold() for theme in reach.themes}))
-            rows = db.execute(sql["scopes_of"], (reach.subject, folded)).fetchall()
-        if reach.hidden:
-            rows = [row for row in rows if reach.admits(row[1])]
-        self.rows = rows
-        self.everything = reach.themes is None and reach.subject is None and not reach.hidden
-
-    def ids(self) -> list[int]:
-        """Return the scope numbers."""
-        return [row[0] for row in self.rows]
-
-    def shelves(self, where: Filter) -> list[int]:
-        """Return the shelves that a filter's kinds and target leave."""
-        kept: list[int] = []
-        if "entry" in where.kinds:
-            kept += [SHELVES[where.target]] if where.target else sorted(SHELVES.values())
-        if "turn" in where.kinds:
-            kept.append(TURN)
-        return kept
-
-    def size(self, where: Filter) -> int:
-        """Return the number of rows on these shelves."""
-        return sum(row[3 + shelf] for row in self.rows for shelf in self.shelves(where))
+            rows = db.execute(sql["scopes_of"], (reach.subject, folded))
+        super().__init__(rows, reach)
 
     def ranges(self, where: Filter) -> list[tuple[int, int]]:
         """Return the ranges of row numbers, empty ones left out; one range when it is the whole store."""
         shelves = self.shelves(where)
-        if self.everything and len(shelves) == len(SHELVES) + 1:
+        if self.everything and len(shelves) == ALL_SHELVES:
             return [_ALL]
         found = []
         for row in self.rows:
-            filled = [shelf for shelf in shelves if row[3 + shelf]]
-            if filled and (len(shelves) == len(SHELVES) + 1 or filled[-1] - filled[0] == len(filled) - 1):
+            filled = [shelf for shelf in shelves if row[3:][shelf]]
+            if filled and (len(shelves) == ALL_SHELVES or filled[-1] - filled[0] == len(filled) - 1):
                 found.append(bounds(row[0], filled[0], filled[-1]))
             else:
                 found += [bounds(row[0], shelf, shelf) for shelf in filled]
@@ -76,12 +57,12 @@ class Scopes:
 
     def single_ranges(self, where: Filter) -> list[tuple[int, int]]:
         """Return one range of row numbers per filled shelf; within each the order of numbers is the order of age."""
-        return [bounds(row[0], shelf, shelf) for row in self.rows for shelf in self.shelves(where) if row[3 + shelf]]
+        return [bounds(scope, shelf, shelf) for scope, shelf in self.filled(where)]
 
     def places(self, where: Filter) -> str | None:
         """Return the (scope, shelf) pairs as JSON, None when it is the whole store."""
         shelves = self.shelves(where)
-        if self.everything and len(shelves) == len(SHELVES) + 1:
+        if self.everything and len(shelves) == ALL_SHELVES:
             return None
         return json.dumps([row[0] << 2 | shelf for row in self.rows for shelf in shelves])
 
@@ -119,22 +100,12 @@ def expression(query: LexicalQuery) -> str:
 def params(where: Filter) -> dict[str, Any]:
     """Return the parameters of the filtering statements."""
     return {
-        "since": where.since,
-        "until": where.until,
-        "written_since": where.written_since,
-        "written_until": where.written_until,
-        "now": where.now,
-        "superseded": where.include_superseded,
+        **limits(where),
         "session": where.session_id,
         "except_session": where.except_session,
         "contains": where.contains,
         "tags": json.dumps(list(where.tags)) if where.tags else None,
     }
-
-
-def needs_rows(where: Filter) -> bool:
-    """Tell whether conditions other than expiry need a look at the row itself."""
-    return bool(where.since or where.until or where.written_since or where.written_until or where.contains or where.tags)
 
 
 def excluded_ids(db: sqlite3.Connection, where: Filter) -> frozenset[int]:
@@ -297,12 +268,3 @@ def terms_in(db: sqlite3.Connection, ids: Sequence[int], terms: Sequence[str]) -
             text = f" {body} "
             found[row] = frozenset(term for term, word in padded if word in text)
     return found
-
-
-def neighbours(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Neighbours]:
-    """Return the turns beside each turn."""
-    turns = [row for row in ids if shelf_of(row) == TURN]
-    if not turns:
-        return {}
-    rows = db.execute(statements("search")["beside"], (json.dumps(turns),))
-    return {row: Neighbours(before, after) for row, before, after in rows}

@@ -289,10 +289,12 @@ class SqliteStore(SqliteVectors):
 
     def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
         """Return the neighbours of turns within their sessions."""
-        if not any(map(self.is_turn, ids)):
+        turns = [number for number in ids if self.is_turn(number)]
+        if not turns:
             return {}
         with self._connections.reading() as db:
-            return search.neighbours(db, ids)
+            rows = db.execute(statements("search")["beside"], (json.dumps(turns),)).fetchall()
+        return {row: Neighbours(before, after) for row, before, after in rows}
 
     # -- moving ------------------------------------------------------------------------------------------------------------------
 

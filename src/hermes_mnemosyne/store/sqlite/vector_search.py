@@ -12,7 +12,8 @@ from typing import Any
 
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.store.protocol import Candidate, Filter
-from hermes_mnemosyne.store.sqlite.search import Scopes, excluded_ids, needs_rows, params, quoted, scopes_of
+from hermes_mnemosyne.store.scopes import needs_rows
+from hermes_mnemosyne.store.sqlite.search import Scopes, excluded_ids, params, quoted, scopes_of
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.vector_blocks import Choice, Found
 from hermes_mnemosyne.store.sqlite.vector_cache import VectorCache, View
