@@ -148,16 +148,36 @@ def test_a_killed_drainer_leaves_no_lock_behind(path: Path, record: Path) -> Non
     assert recorded(record) == [f"one:{number}" for number in range(20)]
 
 
-def test_several_processes_that_meet_a_damaged_file_set_it_aside_once_and_lose_nothing(path: Path, record: Path) -> None:
+def garbage(path: Path) -> None:
     path.write_bytes(b"garbage " * 5_000)
+
+
+def torn(path: Path) -> None:
+    """A file that opens, with a schema, and all of its other pages lost."""
+    with contextlib.closing(Spool(path, max_bytes=100_000_000)) as spool:
+        spool.append([operation(f"lost:{number}", "x" * 1_000) for number in range(20)])
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        [(size,)] = db.execute("PRAGMA page_size")
+    data = path.read_bytes()
+    path.write_bytes(data[:size] + b"\xa5" * (len(data) - size))
+
+
+@pytest.mark.parametrize("damage", [garbage, torn])
+def test_several_processes_that_meet_a_damaged_file_set_it_aside_once_and_lose_nothing(
+    path: Path, record: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(path)
+    damaged = path.read_bytes()
     with contextlib.ExitStack() as stack:
         appenders = [stack.enter_context(worker("append", path, f"process{number}", 20)) for number in range(4)]
-        for process in appenders:
-            begin(process)
+        begin(*appenders)
         acknowledged = [line for process in appenders for line in lines_of(process)]
+        assert [process.wait() for process in appenders] == [0] * 4
     assert len(acknowledged) == 80
     spool = Spool(path, max_bytes=100_000_000)
-    assert len(spool.status()["damaged"]) == 1
+    [aside] = spool.status()["damaged"]
+    # What a person may still want to look into is as it was: nobody took a file of the new spool for one of the old.
+    assert Path(aside).read_bytes() == damaged
     recorder = Recorder(record)
     assert spool.drain(recorder.apply) == DrainReport(applied=80)
     assert sorted(recorded(record)) == sorted(acknowledged)

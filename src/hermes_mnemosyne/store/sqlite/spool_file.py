@@ -3,6 +3,10 @@
 Other processes may replace the file at any time (setting a damaged one aside), and people may delete it. So every use compares
 the file at the path with the one that the connection has open, before and after: work that went into a file which is no longer
 there is done again in the new one. Work must therefore be safe to repeat.
+
+SQLite opens the log of a file by its name, at the first statement, and the last connection deletes it by its name. Were the file
+replaced in between, the log of the new file would be read, or deleted, with the pages of the old one. Therefore the directory is
+locked: shared while a connection opens or closes, for one process alone while it makes, sets up or replaces the file.
 """
 
 from __future__ import annotations
@@ -184,10 +188,14 @@ class SpoolFile:
                         if db is None:
                             return None
                         result = step(db, deadline)
-                except StoreCorrupt:
+                except StoreError as error:
                     if attempt == _ATTEMPTS - 1:
                         raise
-                    self._set_aside()
+                    # An error of a file that is no longer there says nothing about the one that took its place.
+                    if self._present() == self._identity:
+                        if not isinstance(error, StoreCorrupt):
+                            raise
+                        self._set_aside()
                     continue
                 if self._present() == self._identity:
                     return result
@@ -218,32 +226,41 @@ class SpoolFile:
         if self._connection is not None:
             if present == self._identity:
                 return self._connection
+            # SQLite sees that the file was moved, and leaves the log of the new one alone.
             self._disconnect()
-        if present is None:
-            if not create:
-                return None
-            try:
-                secure_directory(self.path.parent)
-                secure_file(self.path)
-            except OSError as error:
-                raise _os_error(error, self.path) from error
-            present = self._present()
-        elif not create and self._is_blank():
-            # Made, but never set up, since a full disk stood in the way, for example: there is nothing in it.
+        if not create and (present is None or self._is_blank()):
+            # A blank file was made, but never set up, since a full disk stood in the way, for example: there is nothing in it.
             return None
-        self._connection = self._open(self.path, deadline)
-        self._identity = present
+        try:
+            secure_directory(self.path.parent)
+        except OSError as error:
+            raise _os_error(error, self.path) from error
+        with self._directory_lock(deadline, shared=True):
+            # Several that open a blank file would delete a log left from an earlier one under each other's hands.
+            if not self._is_blank():
+                self._identity = self._present()
+                self._connection = self._open(deadline, set_up=False)
+        if self._connection is None:
+            with self._directory_lock(deadline):
+                try:
+                    secure_file(self.path)
+                except OSError as error:
+                    raise _os_error(error, self.path) from error
+                self._identity = self._present()
+                self._connection = self._open(deadline, set_up=True)
         return self._connection
 
-    def _open(self, path: Path, deadline: float) -> sqlite3.Connection:
+    def _open(self, deadline: float, *, set_up: bool) -> sqlite3.Connection | None:
+        """Return a new connection, None when the file is not set up and may not be; the caller holds the directory."""
         # mode=rw: SQLite itself must never create the file, it would do so with the modes of the umask.
-        db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             run = _runner(db)
             if not _patiently(lambda: self._is_ready(run), deadline):
-                # One process at a time: SQLite may report an I/O error to those that switch to a write-ahead log together.
-                with self._directory_lock(deadline):
-                    _patiently(lambda: self._set_up(db, run), deadline)
+                if not set_up:
+                    db.close()
+                    return None
+                _patiently(lambda: self._set_up(db, run), deadline)
             for name in (self._synchronous, "connection_secure_delete", "connection_temp_store", "totals"):
                 _patiently(partial(run, name), deadline)
         except BaseException:
@@ -255,9 +272,6 @@ class SpoolFile:
         return not self._is_fresh(run) and run("journal_mode") == [("wal",)]
 
     def _set_up(self, db: sqlite3.Connection, run: Run) -> None:
-        # Another process may have been faster.
-        if self._is_ready(run):
-            return
         if run("use_log") != [("wal",)]:
             raise StoreUnavailable(f"{self.path}: its file system does not support a write-ahead log; move it to a local disk")
         if self._is_fresh(run):
@@ -282,10 +296,20 @@ class SpoolFile:
             with translated(self.path):
                 db.close()
 
+    def _leave(self) -> None:
+        """Close the connection to a file that may still be in its place."""
+        if self._connection is None:
+            return
+        with contextlib.ExitStack() as held:
+            # It is closed in any case, also when the directory is gone.
+            with contextlib.suppress(StoreError):
+                held.enter_context(self._directory_lock(time.monotonic() + _UPKEEP_WAIT, shared=True))
+            self._disconnect()
+
     def close(self) -> None:
         """Close the connection; a later use opens a new one."""
         with self._lock:
-            self._disconnect()
+            self._leave()
 
     # -- forks -------------------------------------------------------------------------------------------------------------------
 
@@ -295,7 +319,7 @@ class SpoolFile:
         if self._held_for_fork:
             # The connection is gone also when closing it met an error, and the fork takes place anyway.
             with contextlib.suppress(StoreError):
-                self._disconnect()
+                self._leave()
 
     def after_fork(self) -> None:
         """Go on in the parent."""
@@ -333,8 +357,11 @@ class SpoolFile:
             yield held
 
     @contextlib.contextmanager
-    def _directory_lock(self, deadline: float) -> Iterator[None]:
-        """Be the only one, in all processes, that makes or replaces the file; this thread holds the connection's lock."""
+    def _directory_lock(self, deadline: float, *, shared: bool = False) -> Iterator[None]:
+        """Hold the directory, alone in all processes or `shared`; this thread holds the connection's lock.
+
+        Within a block that holds it alone, it is held already.
+        """
         if self._holds_directory:
             yield
             return
@@ -342,21 +369,21 @@ class SpoolFile:
             handle = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise _os_error(error, self.path) from error
-        with self._locked(handle, deadline) as held:
+        with self._locked(handle, deadline, shared=shared) as held:
             if not held:
                 raise StoreBusy(f"{self.path}: another process is setting it up; try again")
-            self._holds_directory = True
+            self._holds_directory = not shared
             try:
                 yield
             finally:
                 self._holds_directory = False
 
     @contextlib.contextmanager
-    def _locked(self, handle: int, deadline: float) -> Iterator[bool]:
+    def _locked(self, handle: int, deadline: float, *, shared: bool = False) -> Iterator[bool]:
         owner = os.getpid()
         self._lock_handles.add(handle)
         try:
-            yield self._flock(handle, deadline)
+            yield self._flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, deadline)
         finally:
             if os.getpid() == owner:
                 self._lock_handles.discard(handle)
@@ -364,10 +391,10 @@ class SpoolFile:
                 fcntl.flock(handle, fcntl.LOCK_UN)
                 os.close(handle)
 
-    def _flock(self, handle: int, deadline: float) -> bool:
+    def _flock(self, handle: int, kind: int, deadline: float) -> bool:
         while True:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(handle, kind | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     return False
@@ -394,10 +421,10 @@ class SpoolFile:
         One process at a time, by a lock on the directory. A file that is sound is left alone: another process was faster.
         """
         deadline = time.monotonic() + _UPKEEP_WAIT
-        # SQLite may find the damage again while it closes.
-        with contextlib.suppress(StoreCorrupt):
-            self._disconnect()
         with self._directory_lock(deadline):
+            # SQLite may find the damage again while it closes.
+            with contextlib.suppress(StoreCorrupt):
+                self._disconnect()
             if not self.exists() or self._is_sound(deadline):
                 return
             stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
@@ -419,8 +446,12 @@ class SpoolFile:
 
     def _is_sound(self, deadline: float) -> bool:
         try:
-            with translated(self.path), contextlib.closing(self._open(self.path, deadline)) as db:
-                return _patiently(lambda: _runner(db)("integrity"), deadline) == [("ok",)]
+            with translated(self.path):
+                db = self._open(deadline, set_up=True)
+                if db is None:
+                    return False
+                with contextlib.closing(db):
+                    return _patiently(lambda: _runner(db)("integrity"), deadline) == [("ok",)]
         except StoreCorrupt:
             return False
 
