@@ -43,6 +43,7 @@ LAYERS = (
         "worker",
     },
     {""},  # the package's own __init__, which hands out the public names
+    {"sync"},
     {"cli"},
     {"__main__", "hermes", "pgvector"},
 )
