@@ -45,7 +45,7 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.refuse()
+        self._call(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -87,6 +87,10 @@ class Proxy:
 
     async def _refuse(self) -> None:
         if self._server is not None:
+            # A connection that is being taken in when its server closes would be lost and never closed.
+            for listening in self._server.sockets:
+                self._loop.remove_reader(listening.fileno())
+            await asyncio.sleep(0)
             self._server.close()
             self._server = None
         await self._cut()
@@ -97,12 +101,24 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _end(self) -> None:
+        """Refuse, and wait for the connections that were on their way in: nothing is left open when the loop stops."""
+        await self._refuse()
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Start to forward one connection; in a task of our own, since asyncio reports a cancelled one of its."""
+        if self._server is None:
+            writer.close()
+            return
         self.accepted += 1
         task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # A task that is cancelled before its first step does not come to its own end.
+        task.add_done_callback(lambda _: writer.close())
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         behind: asyncio.StreamWriter | None = None
@@ -140,7 +156,8 @@ class Proxy:
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Close at once what has been written already; a reset by the other side is no matter any more."""
+    """Close once what has been written already is sent, or nobody takes it; a reset by the other side is no matter any more."""
     writer.close()
     with contextlib.suppress(OSError):
         await asyncio.wait_for(writer.wait_closed(), 1)
+    writer.transport.abort()
