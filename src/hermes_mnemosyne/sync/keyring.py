@@ -122,6 +122,10 @@ class Keyring:
                 found = known.grant
         return found
 
+    def exists(self) -> bool:
+        """Tell whether there is something under the name of the file."""
+        return os.path.lexists(self.path)
+
     def add(self, name: str, *, rights: Iterable[str] = RIGHTS, themes: Iterable[str] | None = None) -> str:
         """Make a key and return it, the only time that anybody sees it; `themes` None means all.
 
