@@ -135,11 +135,12 @@ def _edited(path: Path, before: str, provider: str, values: Mapping[str, Any]) -
     except (YAMLError, ValueError, IndexError) as error:
         raise ConfigError(f"{path} cannot be edited: {_place(error)}") from error
     section = _section(data, provider, path, CommentedMap)
-    for key, value in values.items():
+    for name, value in values.items():
+        place, key = _holder(section, name)
         if value is None:
-            section.pop(key, None)
-        elif key not in section or section[key] != value or isinstance(value, bool):
-            section[key] = _scalar(value)
+            place.pop(key, None)
+        elif key not in place or place[key] != value or isinstance(value, bool):
+            place[key] = _scalar(value)
     out = io.StringIO()
     yaml.dump(data, out)
     after = (comments_only.rstrip("\n") + "\n" if comments_only.strip() else "") + out.getvalue()
@@ -154,6 +155,12 @@ def _section(data: Any, provider: str, path: Path, mapping: Any) -> Any:
         if not isinstance(data, dict):
             raise ConfigError(f"`{key}` in {path} must hold `key: value` lines: correct it by hand first")
     return data
+
+
+def _holder(section: Any, name: str) -> tuple[Any, str]:
+    """Return the mapping in which a key stands: of a key with a dot it may be one under the name before the dot."""
+    group, dot, rest = name.partition(".")
+    return (section[group], rest) if dot and isinstance(section.get(group), dict) else (section, name)
 
 
 def _mapping_indent(text: str) -> int:

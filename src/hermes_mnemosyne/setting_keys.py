@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from operator import attrgetter
 from typing import Any, Literal
 
 from hermes_mnemosyne.values import ALL_THEMES, DEFAULT_THEME, VISIBILITIES
 
-Type = Literal["flag", "whole", "bytes", "number", "text", "choice", "list", "aliases"]
+Type = Literal["flag", "whole", "bytes", "number", "text", "choice", "list", "aliases", "duration"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncSettings:
+    """The keys whose names begin with `sync.`: what the background sync of an agent's process does."""
+
+    remote: str | None = None
+    interval: float = 600.0
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    turns: bool = False
+    api_key_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +80,30 @@ class Settings:
     identity_aliases: tuple[tuple[str, str], ...] = ()
     bench_mode: str = "bucket"
     ttl_days: int = 0
+    sync: SyncSettings = SyncSettings()
+
+
+def names_of(settings: Any = Settings) -> Iterator[str]:
+    """Yield the names of all keys in the order of the fields; a key inside a group carries the group's name and a dot."""
+    for field in fields(settings):
+        if is_dataclass(field.default):
+            yield from (f"{field.name}.{name}" for name in names_of(field.default))
+        else:
+            yield field.name
+
+
+def value_of(settings: Settings, name: str) -> Any:
+    """Return the value of a key."""
+    return attrgetter(name)(settings)
+
+
+def changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """Return settings with other values of some keys."""
+    plain = {name: value for name, value in values.items() if "." not in name}
+    for group in sorted({name.partition(".")[0] for name in values if "." in name}):
+        inner = {name.partition(".")[2]: value for name, value in values.items() if name.startswith(f"{group}.")}
+        plain[group] = replace(getattr(settings, group), **inner)
+    return replace(settings, **plain)
 
 
 # Where users of a provider know a key whose numbers are taken for the bound that they pass.
@@ -94,7 +132,7 @@ class Key:
     @property
     def default(self) -> Any:
         """Return the default value."""
-        return getattr(DEFAULTS, self.name)
+        return value_of(DEFAULTS, self.name)
 
 
 DEFAULTS = Settings()
@@ -304,4 +342,14 @@ KEYS: tuple[Key, ...] = (
         provider="pgvector",
         help="default of `hermes-pgvector prune --days`; nothing is pruned by itself",
     ),
+    Key(
+        name="sync.remote",
+        type="text",
+        help="server that an agent's process syncs with in the background: http(s)://host:port; unset: none",
+    ),
+    Key(name="sync.interval", type="duration", low=1, high=86400 * 365, help="time between two rounds, also 10m, 1h"),
+    Key(name="sync.include", type="list", help="the only themes that sync; `*` is every ordinary theme; unset: these"),
+    Key(name="sync.exclude", type="list", help="themes that do not sync"),
+    Key(name="sync.turns", type="flag", help="sync the turns of conversations too"),
+    Key(name="sync.api_key_file", type="text", help="file that holds the server's key; unset: as `mnemosyne sync` finds it"),
 )

@@ -19,11 +19,12 @@ from typing import Any
 from hermes_mnemosyne import config_files, paths
 from hermes_mnemosyne._errors import ConfigError
 from hermes_mnemosyne.dsn import is_dsn
-from hermes_mnemosyne.setting_keys import CLAMPED, DEFAULTS, KEYS, PROVIDER_DEFAULTS, Key, Settings
+from hermes_mnemosyne.setting_keys import CLAMPED, DEFAULTS, KEYS, PROVIDER_DEFAULTS, Key, Settings, changed, value_of
 
 __all__ = ["KEYS", "Effective", "Key", "Settings", "config_schema", "database_file", "resolve", "save", "shown"]
 
 _BY_NAME = {key.name: key for key in KEYS}
+_GROUPS = frozenset(name.partition(".")[0] for name in _BY_NAME if "." in name)
 _PLACES = frozenset({"db", "data_dir", "dsn"})
 
 
@@ -43,7 +44,7 @@ class Effective:
 
     def rows(self) -> Iterator[tuple[Key, Any, str]]:
         """Return (key, value, source) for every key of the provider in the order of the table."""
-        return ((key, getattr(self.settings, key.name), self.sources.get(key.name, "default")) for key in keys_of(self.provider))
+        return ((key, value_of(self.settings, key.name), self.sources.get(key.name, "default")) for key in keys_of(self.provider))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +162,17 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled_in(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a file that are set: whoever copies an example, or passes a wizard's question, leaves blanks."""
-    return {name: value for name, value in _given(values).items() if not isinstance(value, str) or value.strip()}
+    """Return the values of a file that are set: whoever copies an example, or passes a wizard's question, leaves blanks.
+
+    Keys of a group may stand in a mapping under the group's name.
+    """
+    found: dict[str, Any] = {}
+    for name, value in _given(values).items():
+        if name in _GROUPS and isinstance(value, Mapping):
+            found |= {f"{name}.{inner}": one for inner, one in _filled_in(value).items()}
+        elif not isinstance(value, str) or value.strip():
+            found[name] = value
+    return found
 
 
 def _named_file(path: Path, provider: str) -> _Source:
@@ -223,7 +233,7 @@ def _merge(sources: list[_Source], provider: str, *, strict: bool) -> Effective:
                 raise ConfigError(f"{problem} ({place})")
             if problem:
                 warnings.append(f"{problem}; ignored ({place})")
-    settings = dataclasses.replace(DEFAULTS, **{**PROVIDER_DEFAULTS.get(provider, {}), **chosen})
+    settings = changed(DEFAULTS, {**PROVIDER_DEFAULTS.get(provider, {}), **chosen})
     return Effective(settings, origin, tuple(warnings), provider)
 
 
@@ -240,6 +250,8 @@ def _unknown(name: str, provider: str) -> str:
 _TRUE = frozenset({"1", "true", "yes", "on", "y", "t"})
 _FALSE = frozenset({"0", "false", "no", "off", "n", "f"})
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)", re.IGNORECASE)
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -249,7 +261,7 @@ def _parse(key: Key, value: Any) -> Any:
         value = value.strip()
     if key.type == "flag":
         return _flag(value)
-    if key.type in {"whole", "bytes", "number"}:
+    if key.type in {"whole", "bytes", "number", "duration"}:
         return _numeric(key, value)
     if key.type == "list":
         return _list(key, value)
@@ -267,6 +279,12 @@ def _parse(key: Key, value: Any) -> Any:
     return text
 
 
+def seconds_of(text: str) -> float:
+    """Return a length of time, a number of seconds or one with `s`, `m`, `h` or `d`, in seconds; not a number for what is none."""
+    match = _DURATION.fullmatch(text.strip())
+    return float(match[1]) * _SECONDS[match[2].lower()] if match else math.nan
+
+
 def _flag(value: Any) -> bool:
     word = str(value).lower()
     if isinstance(value, bool | int | str) and word in _TRUE | _FALSE:
@@ -279,6 +297,8 @@ def _numeric(key: Key, value: Any) -> float:
     if isinstance(value, str):
         if key.type == "bytes" and (match := _SIZE.fullmatch(value)):
             number = math.floor(float(match[1]) * 1024 ** _POWERS[match[2].lower()])
+        elif key.type == "duration":
+            number = seconds_of(value)
         else:
             try:
                 number = float(value)
@@ -286,9 +306,10 @@ def _numeric(key: Key, value: Any) -> float:
                 number = math.nan
     elif isinstance(value, int | float) and not isinstance(value, bool):
         number = float(value)
-    whole = key.type != "number"
+    whole = key.type not in {"number", "duration"}
     if not math.isfinite(number) or (whole and number != int(number)):
-        raise ValueError(f"{str(value)[:40]!r} is no {'whole ' if whole else ''}number")
+        wanted = "time such as 30s, 10m or 1h" if key.type == "duration" else "whole number" if whole else "number"
+        raise ValueError(f"{str(value)[:40]!r} is no {wanted}")
     if key.clamped:
         number = min(max(number, key.low), key.high)
     if not key.low <= number <= key.high:

@@ -11,6 +11,7 @@ import yaml
 
 from hermes_mnemosyne import settings
 from hermes_mnemosyne._errors import ConfigError
+from hermes_mnemosyne.setting_keys import names_of, value_of
 from hermes_mnemosyne.settings import KEYS, Settings, resolve, save
 
 HERMES = """\
@@ -43,7 +44,7 @@ def hermes(tmp_path: Path) -> Path:
 
 
 def test_the_table_and_the_settings_name_the_same_keys() -> None:
-    assert [key.name for key in KEYS] == [field.name for field in dataclasses.fields(Settings)]
+    assert [key.name for key in KEYS] == list(names_of())
     assert all(key.help for key in KEYS)
     assert resolve(environ={}).settings == Settings()
 
@@ -268,7 +269,7 @@ def test_what_is_saved_is_what_is_resolved(hermes: Path) -> None:
     for key, value, _ in resolve(environ={}, hermes_home=hermes).rows():
         if settings.shown(value):
             again = resolve(environ={}, flags={key.name: settings.shown(value)}, strict=True).settings
-            assert getattr(again, key.name) == value
+            assert value_of(again, key.name) == value
 
 
 def test_saving_a_blank_brings_the_default_back(hermes: Path) -> None:
@@ -325,3 +326,36 @@ def test_the_database_follows_the_settings(home: Path, tmp_path: Path) -> None:
     assert settings.database_file(Settings(db="~/x.db")) == home / "x.db"
     assert settings.database_file(Settings(data_dir=str(tmp_path)), environ=environ) == tmp_path / "mnemosyne.db"
     assert settings.database_file(Settings(), environ=environ, hermes_home=tmp_path) == tmp_path / "mnemosyne/mnemosyne.db"
+
+
+def test_keys_of_a_group_stand_in_a_mapping_or_with_a_dot(tmp_path: Path) -> None:
+    (tmp_path / "mnemosyne.yaml").write_text("sync:\n  remote: https://one.example\n  turns: yes\nsync.interval: 10m\n")
+    found = resolve(environ={}, store_dir=tmp_path, strict=True).settings.sync
+    assert (found.remote, found.turns, found.interval) == ("https://one.example", True, 600.0)
+
+
+def test_a_key_of_a_group_that_is_not_known_names_the_nearest_one(tmp_path: Path) -> None:
+    (tmp_path / "mnemosyne.yaml").write_text("sync: {remot: https://one.example}\n")
+    with pytest.raises(ConfigError, match=r"sync\.remote"):
+        resolve(environ={}, store_dir=tmp_path, strict=True)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("10m", 600), ("1.5 h", 5400), ("1d", 86400), (" 30S ", 30), (45, 45)])
+def test_a_length_of_time_is_a_number_of_seconds_or_one_with_a_unit(text: object, seconds: float) -> None:
+    assert resolve(environ={}, flags={"sync.interval": text}, strict=True).settings.sync.interval == seconds
+
+
+@pytest.mark.parametrize("text", ["10 parsecs", "m", "-5", "0", "nan"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"sync\.interval"):
+        resolve(environ={}, flags={"sync.interval": text}, strict=True)
+
+
+def test_a_saved_key_of_a_group_stays_where_the_group_stands(hermes: Path) -> None:
+    (hermes / "config.yaml").write_text("plugins:\n  mnemosyne:\n    sync:\n      turns: true  # all\n")
+    save({"sync.turns": "false", "sync.remote": "https://one.example"}, hermes_home=hermes)
+    assert yaml.safe_load((hermes / "config.yaml").read_text())["plugins"]["mnemosyne"] == {
+        "sync": {"turns": False, "remote": "https://one.example"}
+    }
+    save({"sync.remote": ""}, hermes_home=hermes)
+    assert resolve(environ={}, hermes_home=hermes).settings.sync.remote is None
