@@ -44,6 +44,7 @@ MAX_PAGE_VALUES = 1_000_000
 # An object of metadata may be as deep as the engine lets it be, inside a record, inside the state before a change.
 MAX_NESTING = MAX_DEPTH + 8
 _BLOCK = 256 * 1024
+_SLICE = 64 * 1024
 _LEVEL = 1
 _GZIP = 31
 _ORDINARY = 200
@@ -91,23 +92,19 @@ _encode_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=
 
 def encode_page(head: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> bytes:
     """Return a page, compressed; `type` and `protocol` are put into the head. Raises ValueError for NaN, TypeError for what is no JSON."""
-    rows = [dict(record) for record in records]
-    lines = [{"type": "page", "protocol": PROTOCOL, **head}, *rows, {"type": "end", "records": len(rows)}]
-    return compressed(b"".join(_lines(lines)))
-
-
-def _lines(values: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    for value in values:
-        yield encode_object(value)
-        yield b"\n"
+    lines = [encode_object({"type": "page", "protocol": PROTOCOL, **head})]
+    lines += map(encode_object, records)
+    lines += (encode_object({"type": "end", "records": len(lines) - 1}), b"")
+    return compressed(b"\n".join(lines))
 
 
 def encode_object(value: Mapping[str, Any]) -> bytes:
     """Return a JSON object on one line, as it is. Raises ValueError for NaN, TypeError for what is no JSON."""
+    plain = value if isinstance(value, dict) else dict(value)
     try:
-        return _encode(value).encode()
+        return _encode(plain).encode()
     except UnicodeEncodeError:  # a lone surrogate: written as an escape, so that the reader can say which record has it
-        return _encode_ascii(value).encode()
+        return _encode_ascii(plain).encode()
 
 
 def compressed(body: bytes) -> bytes:
@@ -128,7 +125,7 @@ def read_page(chunks: Iterable[bytes], *, encoding: str, max_bytes: int = MAX_BO
     first, second = next(lines, None), next(lines, None)
     if first is None or second is None:
         raise CutOff
-    head = _object(first)
+    head = _object(first, _weight(first))
     if head.get("type") != "page":
         raise WireError("malformed", "the first line is no head of a page")
     check_protocol(head)
@@ -149,7 +146,7 @@ def _read_records(lines: Iterator[bytes], page: Page) -> None:
     values = 0
     for number, line in enumerate(lines, 2):
         weight = _weight(line)
-        values += weight
+        values += weight if weight <= MAX_VALUES else 0  # that is set aside unread
         if values > MAX_PAGE_VALUES:
             raise WireError("too-large", f"a page may hold at most {MAX_PAGE_VALUES:,} values: send fewer records")
         try:
@@ -217,12 +214,14 @@ def _inflated(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
         # What never unpacks to anything (endless headers, empty blocks) has a length all the same.
         if received > max_bytes + _BLOCK:
             _refuse_size(max_bytes)
-        rest = bytes(chunk)
-        while rest and not inflater.eof:
-            yield piece_of(rest)
-            rest = inflater.unconsumed_tail
-        if inflater.unused_data or rest:
-            raise WireError("malformed", "there is something after the end of the gzip")
+        # In slices: what does not fit into a block is copied for each block.
+        for start in range(0, len(chunk), _SLICE):
+            rest = bytes(chunk[start : start + _SLICE])
+            while rest and not inflater.eof:
+                yield piece_of(rest)
+                rest = inflater.unconsumed_tail
+            if inflater.unused_data or rest:
+                raise WireError("malformed", "there is something after the end of the gzip")
     # All input is taken, and what it unpacks to is perhaps more than the last block had room for.
     while not inflater.eof and (piece := piece_of(b"")):
         yield piece
@@ -275,10 +274,10 @@ def _object(line: bytes, weight: int = 0) -> dict[str, Any]:
     """Return the JSON object that a line is. Raises WireError (`malformed`) with the reason."""
     if len(line) > MAX_RECORD_BYTES:
         _malformed(f"longer than {MAX_RECORD_BYTES:,} bytes")
-    if weight > MAX_VALUES:
-        _malformed(f"more than {MAX_VALUES:,} values")
     if _depth(line) > MAX_NESTING:
         _malformed(f"nested more than {MAX_NESTING} levels deep")
+    if weight > MAX_VALUES:
+        _malformed(f"more than {MAX_VALUES:,} values")
     try:
         value = _decode(line.decode())
     except UnicodeDecodeError:
