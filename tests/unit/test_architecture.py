@@ -53,9 +53,11 @@ DRIVERS = {
     "psycopg": {"store.postgres"},
     "psycopg_pool": {"store.postgres"},
     "pgvector": {"store.postgres"},
+    "starlette": {"sync.server"},
+    "uvicorn": {"sync.server"},
 }
 # What needs an extra and is imported by nobody who lacks it: there the parts of that extra stand at the top.
-OF_EXTRAS = {"store.postgres"}
+OF_EXTRAS = {"store.postgres", "sync.server"}
 MCP = {"mcp"}
 HOST = {"agent", "gateway", "hermes_cli", "hermes_constants", "hermes_state", "plugins", "run_agent", "tools", "utils"}
 
@@ -66,6 +68,7 @@ STORE_OPENERS = {"maintenance", "spool", "stores"}
 BROAD_HANDLERS = {
     "hermes.provider.boundary.hook.decorate.guarded": "the host's hooks: the host would swallow the exception unseen",
     "hermes.provider.boundary.within.run": "a helper thread hands whatever it met to the thread that waits for it",
+    "sync.server.boundary.Boundary.__call__": "the server's boundary: a request that fails unexpectedly is answered, logged, counted",
     "worker.Worker._run": "the worker's loop: one failing job must not end it",
 }
 
@@ -158,7 +161,7 @@ def test_arrows_point_down_only() -> None:
     assert upward == []
 
 
-def test_only_a_store_imports_a_database_driver() -> None:
+def test_drivers_and_servers_are_imported_only_where_they_are_spoken_to() -> None:
     drivers = [
         f"{one.place} imports {one.target}"
         for name, one in every_import()
