@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
 
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.matching import age_facets
 from hermes_mnemosyne.store.postgres.sql import statements
-from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, Tokens
+from hermes_mnemosyne.store.writing.database import OWN_CONTEXT_TOKENS, ChangedTokens, Tokens
 from hermes_mnemosyne.store.writing.rows import scope_of, shelf_of
 
 # The context of a stored row, which no statement reads back: no token looks like it.
@@ -64,15 +63,14 @@ class _Stored(Tokens):
     """A stored row as far as it is known: its words stay, its context may change."""
 
 
-class Index:
+class Index(ChangedTokens):
     """The full-text rows as they will be at the end of the transaction."""
 
-    def __init__(self, db: Database, changed: Mapping[int, Tokens | None] | None = None, fresh: Iterable[int] = ()) -> None:
-        """Begin with what is stored, or with what has been `changed`, and is `fresh`, already."""
+    def __init__(self, db: Database) -> None:
+        """Begin with what is stored."""
+        super().__init__()
         self._db = db
         self._sql = statements("write")
-        self._changed: dict[int, Tokens | None] = dict(changed or {})
-        self._fresh: set[int] = set(fresh)
 
     def get(self, row: int) -> Tokens | None:
         """Return the full-text row; of a stored one what it lends, padded where it is long, and no context."""
@@ -89,23 +87,12 @@ class Index:
         """Tell whether a row stands in memory yet."""
         return row in self._changed
 
-    def put(self, row: int, tokens: Tokens, *, fresh: bool = False) -> None:
-        """Set the full-text row of a row number; `fresh` when the row is new."""
-        self._changed[row] = tokens
-        if fresh:
-            self._fresh.add(row)
-
-    def remove(self, row: int) -> None:
-        """Take the full-text row of a row number away."""
-        if row in self._fresh:
-            self._fresh.discard(row)
-            del self._changed[row]
-        else:
-            self._changed[row] = None
-
-    def copy(self) -> Self:
+    def copy(self) -> Index:
         """Return an independent copy, for a savepoint."""
-        return type(self)(self._db, self._changed, self._fresh)
+        other = Index(self._db)
+        other._changed = dict(self._changed)
+        other._fresh = set(self._fresh)
+        return other
 
     def write(self) -> None:
         """Write what has changed."""

@@ -12,10 +12,10 @@ from typing import Any
 import psycopg
 
 from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
-from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
+from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.exporting import Source, records
 from hermes_mnemosyne.store.operations import Operation, Outcome
-from hermes_mnemosyne.store.postgres import adopting, forwarded, indexing, ledger, reading, schema, search, statistics, upkeep
+from hermes_mnemosyne.store.postgres import adopting, forwarded, indexing, ledger, schema, search, statistics, upkeep
 from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.errors import REJECTIONS
@@ -28,20 +28,15 @@ from hermes_mnemosyne.store.protocol import (
     Analyser,
     Candidate,
     ContentKey,
-    Counts,
     Filter,
     LexicalQuery,
-    Neighbours,
-    Preview,
     Reach,
 )
 from hermes_mnemosyne.store.writing.applying import apply
-from hermes_mnemosyne.store.writing.database import Reading
-from hermes_mnemosyne.store.writing.previewing import preview
 from hermes_mnemosyne.store.writing.reindexing import Reindexer
-from hermes_mnemosyne.store.writing.rows import TURN, shelf_of
+from hermes_mnemosyne.store.writing.rows import entry_value, turn_value
 from hermes_mnemosyne.store.writing.transaction import Dialect, Tools
-from hermes_mnemosyne.values import Change, Entry, Turn
+from hermes_mnemosyne.values import Entry, Turn
 
 _KEPT = timedelta(days=30)
 # Changes of old writers that are applied in one transaction; a search waits no longer for the lock than a hook would.
@@ -66,11 +61,11 @@ class PostgresStore(PostgresVectors):
         try:
             with connections.reading(wait=wait) as db:
                 ledger.verify(db)
-                metas = dict(db.execute(statements("read")["metas"], (["replica", "analyser"],)).fetchall())
+                metas = self._metas(db, "replica", "analyser")
         except BaseException:
             connections.close()
             raise
-        self._replica: str = metas["replica"]
+        self._replica = metas["replica"]
         self._old_index = metas["analyser"] != str(analyser.version)
         dialect = Dialect(
             statements("write"),
@@ -86,101 +81,51 @@ class PostgresStore(PostgresVectors):
         self._tools = Tools(dialect, analyser, key, HybridClock(self._replica))
         self._reindexer = Reindexer(connections, self._tools, statements("upkeep"))
 
-    @property
-    def replica(self) -> str:
-        """The random id of this store."""
-        return self._replica
-
     # -- writing -----------------------------------------------------------------------------------------------------------------
 
     def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
         """Apply operations in order in one transaction; see `Store.apply`."""
         return apply(self._connections, ops, self._tools, wait=wait)
 
-    def preview(self, op: Operation) -> Preview:
-        """Tell what a waiting operation would do, without doing it."""
-        with self._connections.reading() as db:
-            return preview(Reading(db, statements("write"), self._tools.key), op)
-
-    def last_clock(self) -> str:
-        """Return the greatest edit clock that the store holds."""
-        with self._connections.reading() as db:
-            clock: str = db.execute(statements("read")["sequence"]).fetchone()[1]
-        return clock
-
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
     def read(self, uid: str, reach: Reach) -> Entry | Turn | None:
         """Return the live row of this uid or alias within reach."""
+        sql = statements("read")
         with self._connections.reading() as db:
-            value = reading.read(db, uid)
-        return value if value is not None and reach.covers(value.theme, value.subject) else None
-
-    def state(self, uid: str, reach: Reach) -> str:
-        """Return `live`, `retired`, `forgotten` or `unknown`."""
-        if self.read(uid, reach) is not None:
-            return "live"
-        with self._connections.reading() as db:
-            alias = db.execute(statements("read")["alias"], (uid,)).fetchone()
-            row = db.execute(statements("read")["grave"], (alias[0] if alias else uid,)).fetchone()
-        return row[2] if row and reach.covers(row[0], row[1]) else "unknown"
-
-    def load(self, ids: Sequence[int]) -> dict[int, Entry | Turn]:
-        """Return live rows by row number."""
-        with self._connections.reading() as db:
-            return reading.load(db, ids)
+            names = list(dict.fromkeys((uid, self._survivor(db, uid))))
+            if row := db.execute(sql["entry_by_uid"], (names,)).fetchone():
+                value: Entry | Turn = entry_value(row)
+            elif row := db.execute(sql["turn_by_uid"], (names,)).fetchone():
+                value = turn_value(row)
+            else:
+                return None
+        return value if reach.covers(value.theme, value.subject) else None
 
     def select(self, where: Filter, *, limit: int | None = 50, offset: int = 0, newest_first: bool = True) -> list[Entry | Turn]:
         """Return live rows ordered by write time, then uid."""
         with self._connections.reading() as db:
-            return reading.select(db, where, limit=limit, offset=offset, newest_first=newest_first)
-
-    def history(self, uid: str, reach: Reach) -> list[Change]:
-        """Return the changes of a row, oldest first."""
-        with self._connections.reading() as db:
-            return reading.history(db, uid, reach)
-
-    def counts(self, reach: Reach) -> Counts:
-        """Return the number of live rows within reach."""
-        return _total([counts for _, counts in self._by_scope(reach)])
-
-    def themes(self, reach: Reach) -> dict[str, Counts]:
-        """Return the counts of every theme within reach."""
-        found: dict[str, list[Counts]] = {}
-        for theme, counts in self._by_scope(reach):
-            if counts.entries or counts.turns:
-                found.setdefault(theme, []).append(counts)
-        return {theme: _total(parts) for theme, parts in sorted(found.items())}
-
-    def _by_scope(self, reach: Reach) -> list[tuple[str, Counts]]:
-        with self._connections.reading() as db:
-            rows = search.scopes_of(db, reach).rows
-        return [
-            (theme, Counts(entries=memory + user, turns=turns, by_target={"memory": memory, "user": user}))
-            for _, theme, _, memory, user, turns in rows
-        ]
-
-    def injected(self, theme: str, subject: str, session_id: str) -> frozenset[str]:
-        """Return the uids marked as standing in the prompt of a session."""
-        with self._connections.reading() as db:
-            return frozenset(row[0] for row in db.execute(statements("read")["injected"], (theme, subject, session_id)))
-
-    def file_stamp(self, theme: str, place: str) -> str:
-        """Return the stamp kept for a mirrored file."""
-        with self._connections.reading() as db:
-            row = db.execute(statements("read")["stamp"], (theme, place)).fetchone()
-        return row[0] if row else ""
+            values = {
+                **search.params(where),
+                "scopes": search.scopes_of(db, where.reach).ids(),
+                "entries": "entry" in where.kinds,
+                "turns": "turn" in where.kinds,
+                "target": where.target,
+                "exclude": search.excluded_ids(db, where),
+                "most": None if limit is None else limit + offset,
+                "limit": limit,
+                "offset": offset,
+            }
+            name = "list_newest" if newest_first else "list_oldest"
+            ids = [row[0] for row in db.execute(statements("read")[name], values, prepare=False)]
+            rows = self._load(db, ids)
+        return [rows[number] for number in ids if number in rows]
 
     # -- searching ---------------------------------------------------------------------------------------------------------------
 
     def together(self) -> AbstractContextManager[None]:
         """Let the searches of a block share the scopes that they look up."""
         return search.sharing()
-
-    def size(self, where: Filter) -> int:
-        """Return the number of rows within the reach, kinds and target of a filter."""
-        with self._connections.reading() as db:
-            return search.scopes_of(db, where.reach).size(where)
 
     def session_turns(self, where: Filter) -> int:
         """Return the number of turns within reach of the filter's session."""
@@ -211,27 +156,6 @@ class PostgresStore(PostgresVectors):
         with self._connections.reading() as db:
             return search.terms_in(db, ids, terms)
 
-    def is_turn(self, number: int) -> bool:
-        """Tell whether a row number is that of a turn."""
-        return shelf_of(number) == TURN
-
-    def speakers(self, reach: Reach) -> frozenset[str]:
-        """Return the known speakers within reach."""
-        with self._connections.reading() as db:
-            scopes = search.scopes_of(db, reach)
-            if not any(turns for *_, turns in scopes.rows):
-                return frozenset()
-            return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (scopes.ids(),)))
-
-    def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
-        """Return the neighbours of turns within their sessions."""
-        turns = [number for number in ids if self.is_turn(number)]
-        if not turns:
-            return {}
-        with self._connections.reading() as db:
-            rows = db.execute(statements("search")["beside"], (turns,)).fetchall()
-        return {row: Neighbours(before, after) for row, before, after in rows}
-
     # -- moving ------------------------------------------------------------------------------------------------------------------
 
     def export(self, reach: Reach) -> Iterator[dict[str, Any]]:
@@ -245,7 +169,7 @@ class PostgresStore(PostgresVectors):
 
         with self._connections.moment(limit=upkeep.LONG) as db:
             within = {(row[1], row[2]) for row in search.Scopes(db, reach).rows}
-            yield from records(Source(stream, partial(reading.load, db)), within)
+            yield from records(Source(stream, partial(self._load, db)), within)
 
     # -- upkeep ------------------------------------------------------------------------------------------------------------------
 
@@ -278,13 +202,6 @@ class PostgresStore(PostgresVectors):
                 return True
         return False
 
-    def prune(self) -> None:
-        """Drop book-keeping that has served: ids of spooled operations and prompt marks after thirty days."""
-        before = utc_text(parse_utc(now_text()) - _KEPT)
-        with self._connections.writing(self._wait) as db:
-            db.execute(statements("upkeep")["prune_ops"], (before,))
-            db.execute(statements("upkeep")["prune_injected"], (before,))
-
     def reindex(self) -> int:
         """Rebuild the full-text index and the counters from the rows and return how many rows there are."""
         with self._connections.writing(self._wait, limit=upkeep.LONG) as db:
@@ -312,23 +229,23 @@ class PostgresStore(PostgresVectors):
         """Return what an integrity check finds wrong."""
         return upkeep.check(self._connections)
 
-    def meta(self, key: str) -> str | None:
-        """Return a value that all processes on this store share."""
-        with self._connections.reading() as db:
-            row = db.execute(statements("read")["meta"], (key,)).fetchone()
-        return row[0] if row else None
-
-    def set_meta_once(self, key: str, value: str) -> None:
-        """Record a shared value unless there is one already."""
-        with self._connections.writing(self._wait) as db:
-            db.execute(statements("upkeep")["save_meta_once"], (key, value))
-
     def stats(self, reach: Reach = EVERYTHING) -> dict[str, Any]:
         """Return figures for `stats` and `doctor`; those of rows are of what lies within reach."""
         with self._connections.reading() as db:
-            found = reading.figures(db, reach)
+            found = self._figures(db, reach, "erasures_pending", "refused")
+            server, extension = db.execute(statements("read")["server"]).fetchone()
+            size = db.execute(statements("read")["bytes"]).fetchone()[0]
         pool = self._connections.figures()
-        return {**found, "replica": self._replica, "connections": pool["size"], "pool": pool, "psycopg": psycopg.__version__}
+        return {
+            **found,
+            "bytes": size,
+            "postgres": server,
+            "pgvector": extension,
+            "replica": self._replica,
+            "connections": pool["size"],
+            "pool": pool,
+            "psycopg": psycopg.__version__,
+        }
 
     def close(self) -> None:
         """Give the connections back."""
@@ -337,8 +254,3 @@ class PostgresStore(PostgresVectors):
     def abandon(self) -> None:
         """Begin anew in a forked child."""
         self._connections.abandon()
-
-
-def _total(parts: list[Counts]) -> Counts:
-    targets = {name: sum(part.by_target[name] for part in parts) for name in ("memory", "user")}
-    return Counts(entries=sum(targets.values()), turns=sum(part.turns for part in parts), by_target=targets)

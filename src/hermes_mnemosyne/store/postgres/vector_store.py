@@ -9,8 +9,12 @@ from typing import TypeVar
 
 from hermes_mnemosyne.store.postgres import vector_search, vectors
 from hermes_mnemosyne.store.postgres.connections import Connections
+from hermes_mnemosyne.store.postgres.database import Database
+from hermes_mnemosyne.store.postgres.search import Scopes, scopes_of
+from hermes_mnemosyne.store.postgres.sql import statements
 from hermes_mnemosyne.store.postgres.vector_indexes import Catalogue
-from hermes_mnemosyne.store.protocol import Candidate, Filter, PendingText, VectorCounts, VectorFailure, VectorModel
+from hermes_mnemosyne.store.protocol import Candidate, Filter, PendingText, Reach, VectorFailure, VectorModel
+from hermes_mnemosyne.store.vectors import StoreVectors
 
 # Rows written in one transaction: others wait for its lock meanwhile. Where vectors have indexes a row takes some milliseconds.
 _FEWEST, _MOST = 16, 512
@@ -22,29 +26,24 @@ _SLOW = 600.0
 _Item = TypeVar("_Item")
 
 
-class PostgresVectors:
+class PostgresVectors(StoreVectors):
     """The methods on vectors, for a store with these connections."""
+
+    _connections: Connections
 
     def __init__(self, connections: Connections, wait: float) -> None:
         """Share the connections of a store; `wait` is how long a write waits for the lock, in seconds."""
-        self._connections = connections
-        self._wait = wait
+        super().__init__(connections, wait, statements, list)
         self._indexes = Catalogue()
 
-    def vector_models(self) -> list[VectorModel]:
-        """Return the models of this store, the active one first."""
-        with self._connections.reading() as db:
-            return vectors.models(db)
+    def _scopes(self, db: Database, reach: Reach) -> Scopes:
+        """Return the scopes within reach."""
+        return scopes_of(db, reach)
 
     def add_vector_model(self, model: VectorModel) -> None:
         """Make a model known or renew it."""
         with self._connections.writing(self._wait, limit=_SLOW) as db:
             vectors.save_model(db, model)
-
-    def activate_vector_model(self, key: str) -> None:
-        """Search the vectors of this model from now on."""
-        with self._connections.writing(self._wait) as db:
-            vectors.activate(db, key)
 
     def attach_vectors(
         self,
@@ -80,11 +79,6 @@ class PostgresVectors:
             with self._connections.writing(self._wait) as db:
                 vectors.note_failures(db, model, some)
 
-    def clear_failures(self, model: str) -> int:
-        """Let every failed row be tried again."""
-        with self._connections.writing(self._wait) as db:
-            return vectors.clear_failures(db, model)
-
     def exclude_vectors(self, ids: Iterable[int]) -> int:
         """Leave rows without a vector, by setting."""
         count = 0
@@ -103,11 +97,6 @@ class PostgresVectors:
             if some < _MOST:
                 return count
 
-    def vector_counts(self, model: str) -> VectorCounts:
-        """Return the live rows by the state of their vector."""
-        with self._connections.reading() as db:
-            return vectors.counts(db, model)
-
     def nearest(self, model: str, vector: Sequence[float], where: Filter, *, limit: int) -> list[Candidate]:
         """Return the rows nearest by cosine."""
         with self._connections.reading() as db:
@@ -117,11 +106,6 @@ class PostgresVectors:
         """Return the cosine of each of these rows that has a vector."""
         with self._connections.reading() as db:
             return vector_search.cosines_of(db, model, vector, ids)
-
-    def has_old_vectors(self) -> bool:
-        """Tell whether vectors of a model that is searched no longer are still to be removed."""
-        with self._connections.reading() as db:
-            return vectors.has_gone(db)
 
     def remove_old_vectors(self, *, until: float) -> bool:
         """Remove vectors of models that are gone as far as time allows (of time.monotonic()); True when none is left."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,8 +15,8 @@ from psycopg.types.array import ListBinaryDumper
 from hermes_mnemosyne._errors import InvalidInput, NotFound
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.sql import Statement, statements
-from hermes_mnemosyne.store.protocol import PendingText, VectorCounts, VectorFailure, VectorModel
-from hermes_mnemosyne.store.spoken import spoken
+from hermes_mnemosyne.store.protocol import PendingText, VectorFailure, VectorModel
+from hermes_mnemosyne.store.vectors import UNKNOWN, model_values, number_of, texts_of
 from hermes_mnemosyne.text import storable
 
 LONGEST_EXACT = 2_000
@@ -25,10 +24,7 @@ LONGEST_EXACT = 2_000
 LONGEST = 16_000
 """More dimensions pgvector cannot store."""
 
-_UNKNOWN = -1
 _UNIT = 1e-6
-# Characters of a row that are embedded: no model sees more, and a page of rows of many megabytes would take all of the memory.
-_SEEN = 65_536
 
 Number = Vector | HalfVector
 """A vector as it is stored."""
@@ -70,33 +66,15 @@ def filled(statement: Statement, dimension: int, **parts: sql.Composable) -> Sta
     return made
 
 
-def models(db: Database) -> list[VectorModel]:
-    """Return the models, the active one first; those that are to be removed are none any more."""
-    return [
-        VectorModel(key=key, name=name, dimension=dimension, probes=_probes(probes, dimension), floor=floor, active=active)
-        for key, name, dimension, probes, floor, active in db.execute(statements("vectors")["models"])
-    ]
-
-
-def _probes(data: bytes, dimension: int) -> tuple[tuple[float, ...], ...]:
-    return tuple(struct.iter_unpack(f"<{dimension}d", data))
-
-
 def save_model(db: Database, model: VectorModel) -> None:
     """Make a model known or renew it. Raises InvalidInput when its dimension or those of its probes are wrong."""
-    if model.dimension <= 0 or any(len(probe) != model.dimension for probe in model.probes):
-        raise InvalidInput(f"model {model.key!r} needs a positive dimension, and its probes need the same")
     if model.dimension > LONGEST:
         raise InvalidInput(f"model {model.key!r} has {model.dimension} dimensions, Postgres stores at most {LONGEST}")
     known = _known(db, model.key)
-    if known and known[1] != model.dimension:
-        raise InvalidInput(f"the vectors of model {model.key!r} have {known[1]} dimensions, not {model.dimension}")
-    probes = b"".join(struct.pack(f"<{model.dimension}d", *probe) for probe in model.probes)
-    values = {"key": model.key, "name": model.name, "dimension": model.dimension, "probes": probes}
-    saved = db.execute(statements("vectors")["save_model"], {**values, "floor": model.floor, "active": model.active})
-    (number,) = saved.fetchone()
+    sql = statements("vectors")
+    (number,) = db.execute(sql["save_model"], model_values(db, sql, model)).fetchone()
     if known is None or known[2]:
-        db.execute(statements("vectors")["note_all_missing"], {"model": number})
+        db.execute(sql["note_all_missing"], {"model": number})
 
 
 def _known(db: Database, key: str) -> tuple[int, int, bool] | None:
@@ -111,15 +89,6 @@ def model_of(db: Database, key: str, dimension: int) -> int | None:
     if found is not None and found[1] != dimension:
         raise InvalidInput(f"the vectors of model {key!r} have {found[1]} dimensions, not {dimension}")
     return found[0] if found else None
-
-
-def activate(db: Database, key: str) -> None:
-    """Make a model the one that is searched; all others are to be removed. Raises NotFound."""
-    known = _known(db, key)
-    if known is None or known[2]:
-        raise NotFound(f"no model {key!r} has vectors in this store")
-    db.execute(statements("vectors")["retire_others"], (known[0],))
-    db.execute(statements("vectors")["activate"], (known[0],))
 
 
 def begin(db: Database, key: str, dimension: int) -> None:
@@ -161,24 +130,18 @@ def _unchanged(db: Database, rows: Sequence[int], texts: Mapping[int, str] | Non
     """Return those of some rows that live and have the text that is given for them, if any is."""
     if texts is None:
         return sorted(row for (row,) in db.execute(statements("vectors")["live"], (rows,)))
-    return sorted(item.id for item in _texts(db, rows) if texts.get(item.id, item.text) == item.text)
+    return sorted(
+        item.id for item in texts_of(db, statements("vectors"), rows, list) if texts.get(item.id, item.text) == item.text
+    )
 
 
 def pending(db: Database, key: str, *, limit: int, after: int, now: str | None) -> list[PendingText]:
     """Return rows without a vector of this model, by row number."""
-    known = _known(db, key)
-    name = "missing" if known else "missing_in_unknown"
-    values = {"model": known[0] if known else _UNKNOWN, "after": after, "limit": limit, "now": now}
-    return _texts(db, heapq.nsmallest(limit, (row for (row,) in db.execute(statements("vectors")[name], values))))
-
-
-def _texts(db: Database, rows: Sequence[int]) -> list[PendingText]:
-    found = {}
-    asked = (list(rows), _SEEN)
-    for row, kind, content, chars, role, speaker, occurred_at, local in db.execute(statements("vectors")["texts"], asked):
-        text = spoken(content, speaker, occurred_at)
-        found[row] = PendingText(id=row, kind=kind, text=text, role=role, chars=chars, local=local)
-    return [found[row] for row in rows if row in found]
+    sql = statements("vectors")
+    number = number_of(db, sql, key)
+    name = "missing_in_unknown" if number == UNKNOWN else "missing"
+    values = {"model": number, "after": after, "limit": limit, "now": now}
+    return texts_of(db, sql, heapq.nsmallest(limit, (row for (row,) in db.execute(sql[name], values))), list)
 
 
 def note_failures(db: Database, key: str, failures: Iterable[VectorFailure]) -> None:
@@ -195,12 +158,6 @@ def note_failures(db: Database, key: str, failures: Iterable[VectorFailure]) -> 
     db.execute(statements("vectors")["drop_settled"], (known[0], list(last)))
 
 
-def clear_failures(db: Database, key: str) -> int:
-    """Let every failed row be tried again and return how many."""
-    known = _known(db, key)
-    return db.execute(statements("vectors")["clear_failures"], (known[0],)).rowcount if known else 0
-
-
 def exclude(db: Database, rows: Iterable[int]) -> int:
     """Leave live rows that lack a vector of some model without one, and return how many."""
     count: int = db.execute(statements("vectors")["exclude"], (list(rows),)).fetchone()[0]
@@ -211,21 +168,6 @@ def include(db: Database, limit: int) -> int:
     """Let some excluded rows be embedded and return how many."""
     count: int = db.execute(statements("vectors")["include"], (limit,)).fetchone()[0]
     return count
-
-
-def counts(db: Database, key: str) -> VectorCounts:
-    """Return the live rows by the state of their vector; no vector is read."""
-    known = _known(db, key)
-    found = db.execute(statements("vectors")["counts"], (known[0] if known else _UNKNOWN,)).fetchone()
-    live, vectors, cut, excluded, unembeddable, retrying = found
-    return VectorCounts(
-        stored=vectors,
-        pending=live - vectors - excluded - unembeddable,
-        retrying=retrying,
-        excluded=excluded,
-        unembeddable=unembeddable,
-        cut=cut,
-    )
 
 
 @dataclass(slots=True)
@@ -258,8 +200,3 @@ class Removal:
             if db.execute(sql["first_vector"], {**asked, "after": 0}).fetchone() is None:
                 db.execute(sql["delete_model"], found)
         return False
-
-
-def has_gone(db: Database) -> bool:
-    """Tell whether vectors of a model are to be removed."""
-    return db.execute(statements("vectors")["gone"]).fetchone() is not None

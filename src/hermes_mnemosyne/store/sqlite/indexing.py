@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hermes_mnemosyne.store.sqlite.connections import Connections
 from hermes_mnemosyne.store.sqlite.sql import statements
-from hermes_mnemosyne.store.writing.database import Tokens
+from hermes_mnemosyne.store.writing.database import ChangedTokens, Tokens
 
 # A transaction with more rows than this writes its own segment.
 _MOST_RECENT_AT_ONCE = 64
@@ -29,15 +29,14 @@ class Backlog:
     chars: int = 0
 
 
-class Index:
+class Index(ChangedTokens):
     """The full-text rows as they will be at the end of the transaction."""
 
     def __init__(self, db: sqlite3.Connection, backlog: Backlog | None = None) -> None:
         """Begin with what is stored; the length of what goes into `recent_tokens` is added to `backlog`."""
+        super().__init__()
         self._db = db
         self._sql = statements("write")
-        self._changed: dict[int, Tokens | None] = {}
-        self._fresh: set[int] = set()
         self._recent: set[int] = set()
         self._backlog = backlog or Backlog()
 
@@ -55,20 +54,6 @@ class Index:
     def is_cheap(self, row: int) -> bool:
         """Tell whether to change a row that `get` has returned costs no segment of the index."""
         return row in self._changed or row in self._recent
-
-    def put(self, row: int, tokens: Tokens, *, fresh: bool = False) -> None:
-        """Set the full-text row of a row number; `fresh` when the row is new."""
-        self._changed[row] = tokens
-        if fresh:
-            self._fresh.add(row)
-
-    def remove(self, row: int) -> None:
-        """Take the full-text row of a row number away."""
-        if row in self._fresh:
-            self._fresh.discard(row)
-            del self._changed[row]
-        else:
-            self._changed[row] = None
 
     def copy(self) -> Index:
         """Return an independent copy, for a savepoint."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
-from hermes_mnemosyne.clock import HybridClock, now_text, parse_utc, utc_text
+from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.exporting import Source, records
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.protocol import (
@@ -22,26 +22,19 @@ from hermes_mnemosyne.store.protocol import (
     Analyser,
     Candidate,
     ContentKey,
-    Counts,
     Filter,
     LexicalQuery,
-    Neighbours,
-    Preview,
     Reach,
 )
 from hermes_mnemosyne.store.sqlite import indexing, migrate, opening, search, upkeep
 from hermes_mnemosyne.store.sqlite.connections import Connections, Options
-from hermes_mnemosyne.store.sqlite.figures import figures
-from hermes_mnemosyne.store.sqlite.loading import load
 from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.vector_store import SqliteVectors
 from hermes_mnemosyne.store.writing.applying import apply
-from hermes_mnemosyne.store.writing.database import Reading
-from hermes_mnemosyne.store.writing.previewing import preview
 from hermes_mnemosyne.store.writing.reindexing import PAUSE, Reindexer
-from hermes_mnemosyne.store.writing.rows import TURN, entry_value, shelf_of, turn_value
+from hermes_mnemosyne.store.writing.rows import entry_value, turn_value
 from hermes_mnemosyne.store.writing.transaction import Dialect, Tools
-from hermes_mnemosyne.values import Change, Entry, Turn
+from hermes_mnemosyne.values import Entry, Turn
 
 _KEPT = timedelta(days=30)
 _QUIET = 1.0
@@ -77,8 +70,9 @@ class SqliteStore(SqliteVectors):
         self._counts = search.TermCounts()
         opening.prepare(self._connections, analyser.version, wait)
         with self._connections.reading() as db:
-            self._replica: str = db.execute(statements("read")["meta"], ("replica",)).fetchone()[0]
-            self._old_index = db.execute(statements("read")["meta"], ("analyser",)).fetchone()[0] != str(analyser.version)
+            metas = self._metas(db, "replica", "analyser")
+        self._replica = metas["replica"]
+        self._old_index = metas["analyser"] != str(analyser.version)
         self._backlog = indexing.Backlog()
         dialect = Dialect(
             statements("write"),
@@ -89,11 +83,6 @@ class SqliteStore(SqliteVectors):
         )
         self._tools = Tools(dialect, analyser, key, HybridClock(self._replica))
         self._reindexer = Reindexer(self._connections, self._tools, statements("upkeep"))
-
-    @property
-    def replica(self) -> str:
-        """The random id of this store."""
-        return self._replica
 
     # -- writing -----------------------------------------------------------------------------------------------------------------
 
@@ -106,25 +95,13 @@ class SqliteStore(SqliteVectors):
             self._index_recent()
         return outcomes
 
-    def preview(self, op: Operation) -> Preview:
-        """Tell what a waiting operation would do, without doing it."""
-        with self._connections.reading() as db:
-            return preview(Reading(db, statements("write"), self._tools.key), op)
-
-    def last_clock(self) -> str:
-        """Return the greatest edit clock that the store holds."""
-        with self._connections.reading() as db:
-            clock: str = db.execute(statements("read")["sequence"]).fetchone()[1]
-        return clock
-
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
     def read(self, uid: str, reach: Reach) -> Entry | Turn | None:
         """Return the live row of this uid or alias within reach."""
         sql = statements("read")
         with self._connections.reading() as db:
-            alias = db.execute(sql["alias"], (uid,)).fetchone()
-            for name in dict.fromkeys((uid, alias[0] if alias else uid)):
+            for name in dict.fromkeys((uid, self._survivor(db, uid))):
                 if row := db.execute(sql["entry_by_uid"], (name,)).fetchone():
                     value: Entry | Turn = entry_value(row)
                 elif row := db.execute(sql["turn_by_uid"], (name,)).fetchone():
@@ -133,20 +110,6 @@ class SqliteStore(SqliteVectors):
                     continue
                 return value if reach.covers(value.theme, value.subject) else None
         return None
-
-    def state(self, uid: str, reach: Reach) -> str:
-        """Return `live`, `retired`, `forgotten` or `unknown`."""
-        if self.read(uid, reach) is not None:
-            return "live"
-        with self._connections.reading() as db:
-            alias = db.execute(statements("read")["alias"], (uid,)).fetchone()
-            row = db.execute(statements("read")["grave"], (alias[0] if alias else uid,)).fetchone()
-        return row[2] if row and reach.covers(row[0], row[1]) else "unknown"
-
-    def load(self, ids: Sequence[int]) -> dict[int, Entry | Turn]:
-        """Return live rows by row number."""
-        with self._connections.reading() as db:
-            return load(db, ids)
 
     def select(self, where: Filter, *, limit: int | None = 50, offset: int = 0, newest_first: bool = True) -> list[Entry | Turn]:
         """Return live rows ordered by write time, then uid."""
@@ -162,63 +125,14 @@ class SqliteStore(SqliteVectors):
             }
             name = "list_newest" if newest_first else "list_oldest"
             ids = [row[0] for row in db.execute(statements("read")[name], values)]
-            rows = load(db, ids)
+            rows = self._load(db, ids)
         return [rows[number] for number in ids]
-
-    def history(self, uid: str, reach: Reach) -> list[Change]:
-        """Return the changes of a row, oldest first."""
-        sql = statements("read")
-        with self._connections.reading() as db:
-            alias = db.execute(sql["alias"], (uid,)).fetchone()
-            rows = db.execute(sql["history"], (alias[0] if alias else uid,)).fetchall()
-        changes = []
-        for name, action, at, clock, text in rows:
-            before = json.loads(text)
-            if reach.covers(before.get("theme", ""), before.get("subject", "")):
-                changes.append(Change(uid=name, action=action, at=at, clock=clock, before=before))
-        return changes
-
-    def counts(self, reach: Reach) -> Counts:
-        """Return the number of live rows within reach."""
-        return _total([counts for _, counts in self._by_scope(reach)])
-
-    def themes(self, reach: Reach) -> dict[str, Counts]:
-        """Return the counts of every theme within reach."""
-        found: dict[str, list[Counts]] = {}
-        for theme, counts in self._by_scope(reach):
-            if counts.entries or counts.turns:
-                found.setdefault(theme, []).append(counts)
-        return {theme: _total(parts) for theme, parts in sorted(found.items())}
-
-    def _by_scope(self, reach: Reach) -> list[tuple[str, Counts]]:
-        with self._connections.reading() as db:
-            rows = search.scopes_of(db, reach).rows
-        return [
-            (theme, Counts(entries=memory + user, turns=turns, by_target={"memory": memory, "user": user}))
-            for _, theme, _, memory, user, turns in rows
-        ]
-
-    def injected(self, theme: str, subject: str, session_id: str) -> frozenset[str]:
-        """Return the uids marked as standing in the prompt of a session."""
-        with self._connections.reading() as db:
-            return frozenset(row[0] for row in db.execute(statements("read")["injected"], (theme, subject, session_id)))
-
-    def file_stamp(self, theme: str, place: str) -> str:
-        """Return the stamp kept for a mirrored file."""
-        with self._connections.reading() as db:
-            row = db.execute(statements("read")["stamp"], (theme, place)).fetchone()
-        return row[0] if row else ""
 
     # -- searching ---------------------------------------------------------------------------------------------------------------
 
     def together(self) -> AbstractContextManager[None]:
         """Do nothing: what is looked up is remembered by each connection."""
         return nullcontext()
-
-    def size(self, where: Filter) -> int:
-        """Return the number of rows within the reach, kinds and target of a filter."""
-        with self._connections.reading() as db:
-            return search.scopes_of(db, where.reach).size(where)
 
     def session_turns(self, where: Filter) -> int:
         """Return the number of turns within reach of the filter's session."""
@@ -234,7 +148,7 @@ class SqliteStore(SqliteVectors):
         with self._connections.reading() as db:
             scopes = json.dumps(search.scopes_of(db, reach).ids())
             ids = [row[0] for row in db.execute(statements("upkeep")["recent_within"], (scopes, _MOST_UNINDEXED))]
-            rows = load(db, ids)
+            rows = self._load(db, ids)
         return [row for row in rows.values() if reach.covers(row.theme, row.subject)]
 
     def _index_recent(self, *, pause: float = 0.0) -> bool:
@@ -275,27 +189,6 @@ class SqliteStore(SqliteVectors):
         with self._connections.reading() as db:
             return search.terms_in(db, ids, terms)
 
-    def is_turn(self, number: int) -> bool:
-        """Tell whether a row number is that of a turn."""
-        return shelf_of(number) == TURN
-
-    def speakers(self, reach: Reach) -> frozenset[str]:
-        """Return the known speakers within reach."""
-        with self._connections.reading() as db:
-            scopes = search.scopes_of(db, reach)
-            if not any(turns for *_, turns in scopes.rows):
-                return frozenset()
-            return frozenset(row[0] for row in db.execute(statements("search")["speakers"], (json.dumps(scopes.ids()),)))
-
-    def neighbours(self, ids: Sequence[int]) -> dict[int, Neighbours]:
-        """Return the neighbours of turns within their sessions."""
-        turns = [number for number in ids if self.is_turn(number)]
-        if not turns:
-            return {}
-        with self._connections.reading() as db:
-            rows = db.execute(statements("search")["beside"], (json.dumps(turns),)).fetchall()
-        return {row: Neighbours(before, after) for row, before, after in rows}
-
     # -- moving ------------------------------------------------------------------------------------------------------------------
 
     def export(self, reach: Reach) -> Iterator[dict[str, Any]]:
@@ -305,7 +198,7 @@ class SqliteStore(SqliteVectors):
             try:
                 within = {(row[1], row[2]) for row in search.Scopes(db, reach).rows}
                 sql = statements("read")
-                source = Source(lambda name, values=(): db.execute(sql[name], values), partial(load, db))
+                source = Source(lambda name, values=(): db.execute(sql[name], values), partial(self._load, db))
                 yield from records(source, within)
             finally:
                 db.execute("ROLLBACK")
@@ -324,13 +217,6 @@ class SqliteStore(SqliteVectors):
             done = done and finished
         done = self._index_recent(pause=PAUSE) and done
         return self.remove_old_vectors(until=until) and done
-
-    def prune(self) -> None:
-        """Drop book-keeping that has served: ids of spooled operations and prompt marks after thirty days."""
-        before = utc_text(parse_utc(now_text()) - _KEPT)
-        with self._connections.writing(self._wait) as db:
-            db.execute(statements("upkeep")["prune_ops"], (before,))
-            db.execute(statements("upkeep")["prune_injected"], (before,))
 
     def reindex(self) -> int:
         """Rebuild the full-text index and the counters from the rows and return how many rows there are.
@@ -363,21 +249,10 @@ class SqliteStore(SqliteVectors):
         """Return what an integrity check finds wrong."""
         return upkeep.check(self._connections)
 
-    def meta(self, key: str) -> str | None:
-        """Return a value that all processes on this store share."""
-        with self._connections.reading() as db:
-            row = db.execute(statements("read")["meta"], (key,)).fetchone()
-        return row[0] if row else None
-
-    def set_meta_once(self, key: str, value: str) -> None:
-        """Record a shared value unless there is one already."""
-        with self._connections.writing(self._wait) as db:
-            db.execute(statements("upkeep")["save_meta_once"], (key, value))
-
     def stats(self, reach: Reach = EVERYTHING) -> dict[str, Any]:
         """Return figures for `stats` and `doctor`; those of rows are of what lies within reach."""
         with self._connections.reading() as db:
-            found = figures(db, reach)
+            found = self._figures(db, reach, "erasures_pending", "refused", "compaction_due")
         return {
             **found,
             "replica": self._replica,
@@ -397,8 +272,3 @@ class SqliteStore(SqliteVectors):
     def abandon(self) -> None:
         """Begin anew in a forked child."""
         self._connections.abandon()
-
-
-def _total(parts: list[Counts]) -> Counts:
-    targets = {name: sum(part.by_target[name] for part in parts) for name in ("memory", "user")}
-    return Counts(entries=sum(targets.values()), turns=sum(part.turns for part in parts), by_target=targets)

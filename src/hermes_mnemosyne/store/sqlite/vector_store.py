@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import json
+import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from hermes_mnemosyne.store.protocol import Candidate, Filter, PendingText, VectorCounts, VectorFailure, VectorModel
+from hermes_mnemosyne.store.protocol import Candidate, Filter, PendingText, Reach, VectorFailure, VectorModel
 from hermes_mnemosyne.store.sqlite import vector_search, vectors
 from hermes_mnemosyne.store.sqlite.connections import Connections
+from hermes_mnemosyne.store.sqlite.search import Scopes, scopes_of
+from hermes_mnemosyne.store.sqlite.sql import statements
 from hermes_mnemosyne.store.sqlite.vector_cache import VectorCache
 from hermes_mnemosyne.store.sqlite.vector_math import packed
+from hermes_mnemosyne.store.vectors import StoreVectors
 
 # Written in one transaction, which holds the lock for about two milliseconds; then others get their turn.
 _BATCH = 64
@@ -20,29 +25,24 @@ _PAUSE = 0.002
 _Item = TypeVar("_Item")
 
 
-class SqliteVectors:
+class SqliteVectors(StoreVectors):
     """The methods on vectors, for a store with these connections."""
+
+    _connections: Connections
 
     def __init__(self, connections: Connections, wait: float) -> None:
         """Share the connections of a store; `wait` is how long a write waits for the lock, in seconds."""
-        self._connections = connections
-        self._wait = wait
+        super().__init__(connections, wait, statements, json.dumps)
         self._vectors = VectorCache()
 
-    def vector_models(self) -> list[VectorModel]:
-        """Return the models of this store, the active one first."""
-        with self._connections.reading() as db:
-            return vectors.models(db)
+    def _scopes(self, db: sqlite3.Connection, reach: Reach) -> Scopes:
+        """Return the scopes within reach."""
+        return scopes_of(db, reach)
 
     def add_vector_model(self, model: VectorModel) -> None:
         """Make a model known or renew it."""
         with self._connections.writing(self._wait) as db:
             vectors.save_model(db, model)
-
-    def activate_vector_model(self, key: str) -> None:
-        """Search the vectors of this model from now on."""
-        with self._connections.writing(self._wait) as db:
-            vectors.activate(db, key)
 
     def attach_vectors(
         self,
@@ -54,9 +54,7 @@ class SqliteVectors:
     ) -> int:
         """Store vectors of rows that still live, in transactions of some dozens; see `Store.attach_vectors`."""
         stored = 0
-        for number, some in enumerate(_batches(vectors_by_row)):
-            if number:
-                time.sleep(_PAUSE)
+        for some in _batches(vectors_by_row):
             ready = [(row, *packed(vector)) for row, vector in some]
             with self._connections.writing(self._wait) as db:
                 stored += vectors.attach(db, model, ready, cut, texts)
@@ -73,23 +71,14 @@ class SqliteVectors:
 
     def note_failures(self, model: str, failures: Iterable[VectorFailure]) -> None:
         """Keep why rows have no vector."""
-        for number, some in enumerate(_batches(failures)):
-            if number:
-                time.sleep(_PAUSE)
+        for some in _batches(failures):
             with self._connections.writing(self._wait) as db:
                 vectors.note_failures(db, model, some)
-
-    def clear_failures(self, model: str) -> int:
-        """Let every failed row be tried again."""
-        with self._connections.writing(self._wait) as db:
-            return vectors.clear_failures(db, model)
 
     def exclude_vectors(self, ids: Iterable[int]) -> int:
         """Leave rows without a vector, by setting."""
         count = 0
-        for number, some in enumerate(_batches(ids)):
-            if number:
-                time.sleep(_PAUSE)
+        for some in _batches(ids):
             with self._connections.writing(self._wait) as db:
                 count += vectors.exclude(db, some)
         return count
@@ -104,11 +93,6 @@ class SqliteVectors:
             if some < _BATCH:
                 return count
             time.sleep(_PAUSE)
-
-    def vector_counts(self, model: str) -> VectorCounts:
-        """Return the live rows by the state of their vector."""
-        with self._connections.reading() as db:
-            return vectors.counts(db, model)
 
     def nearest(self, model: str, vector: Sequence[float], where: Filter, *, limit: int) -> list[Candidate]:
         """Return the rows nearest by cosine."""
@@ -125,11 +109,6 @@ class SqliteVectors:
         with self._connections.reading() as db:
             return vector_search.cosines_of(db, model, vector, ids)
 
-    def has_old_vectors(self) -> bool:
-        """Tell whether vectors of a model that is searched no longer are still to be removed."""
-        with self._connections.reading() as db:
-            return vectors.has_gone(db)
-
     def remove_old_vectors(self, *, until: float) -> bool:
         """Remove vectors of models that are gone as far as time allows (of time.monotonic()); True when none is left."""
         if not self.has_old_vectors():
@@ -143,6 +122,11 @@ class SqliteVectors:
 
 
 def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield items in batches, with a pause between them."""
     source = iter(items)
-    while some := list(itertools.islice(source, _BATCH)):
+    some = list(itertools.islice(source, _BATCH))
+    while some:
         yield some
+        some = list(itertools.islice(source, _BATCH))
+        if some:
+            time.sleep(_PAUSE)

@@ -115,6 +115,29 @@ class Index(Protocol):
         ...
 
 
+class ChangedTokens:
+    """The full-text rows that a transaction changes, kept back until its end; None is one that goes."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._changed: dict[int, Tokens | None] = {}
+        self._fresh: set[int] = set()
+
+    def put(self, row: int, tokens: Tokens, *, fresh: bool = False) -> None:
+        """Set the full-text row of a row number; `fresh` when the row is new."""
+        self._changed[row] = tokens
+        if fresh:
+            self._fresh.add(row)
+
+    def remove(self, row: int) -> None:
+        """Take the full-text row of a row number away."""
+        if row in self._fresh:
+            self._fresh.discard(row)
+            del self._changed[row]
+        else:
+            self._changed[row] = None
+
+
 class View(Protocol):
     """What it takes to look a row up: a transaction, or a reader before one."""
 

@@ -75,6 +75,12 @@ SELECT p.stamp FROM stamps AS p JOIN scopes AS s ON s.id = p.scope WHERE s.theme
 -- name: meta
 SELECT value FROM meta WHERE key = ?
 
+-- name: metas
+SELECT key, value FROM meta WHERE key IN (SELECT value FROM json_each(?))
+
+-- name: applied
+SELECT name FROM migrations ORDER BY number
+
 -- name: figures
 WITH within(scope) AS (SELECT value FROM json_each(:scopes))
 SELECT (SELECT count(*) FROM history WHERE scope IN within),
