@@ -175,8 +175,7 @@ def read_object(chunks: Iterable[bytes], *, encoding: str, max_bytes: int = MAX_
     body = b"".join(_unpacked(chunks, encoding, max_bytes))
     if not body:
         raise CutOff
-    weight = _weight(body)
-    if weight > MAX_PAGE_VALUES:
+    if _weight(body, MAX_PAGE_VALUES) > MAX_PAGE_VALUES:
         raise WireError("too-large", f"a body may hold at most {MAX_PAGE_VALUES:,} values")
     return _object(body, 0)
 
@@ -250,23 +249,30 @@ def _malformed(reason: str) -> NoReturn:
     raise WireError("malformed", reason)
 
 
-def _weight(line: bytes) -> int:
-    """Return about how many values a line holds, before anything is made of it: exactly, where it could be many."""
+def _weight(line: bytes, most: int = MAX_VALUES) -> int:
+    """Return about how many values a line holds, before anything is made of it: exactly, where it could be many.
+
+    Above `most` the number only says so: no more time is spent on it.
+    """
     rough = line.count(b",") + line.count(b"[") + line.count(b"{")
     if rough <= _ORDINARY:
         return rough
-    bare = _STRING.sub(b"", line)
-    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
+    # A value has one text, and one more as its key.
+    limit = 2 * (most + 1)
+    bare, texts = _STRING.subn(b"", line, count=limit)
+    return most + 1 if texts == limit else bare.count(b",") + bare.count(b"[") + bare.count(b"{")
 
 
 def _depth(line: bytes) -> int:
-    """Return how deep a line is nested, before anything is made of it."""
+    """Return how deep a line is nested, before anything is made of it: up to where it is no JSON any more."""
     if line.count(b"[") + line.count(b"{") <= MAX_NESTING:
         return 0
     depth = deepest = 0
     for bracket in _BRACKET.finditer(_STRING.sub(b"", line)):
         depth += 1 if bracket.group() in b"[{" else -1
         deepest = max(deepest, depth)
+        if depth < 0 or depth > MAX_NESTING:
+            break
     return deepest
 
 
@@ -274,10 +280,10 @@ def _object(line: bytes, weight: int = 0) -> dict[str, Any]:
     """Return the JSON object that a line is. Raises WireError (`malformed`) with the reason."""
     if len(line) > MAX_RECORD_BYTES:
         _malformed(f"longer than {MAX_RECORD_BYTES:,} bytes")
-    if _depth(line) > MAX_NESTING:
-        _malformed(f"nested more than {MAX_NESTING} levels deep")
     if weight > MAX_VALUES:
         _malformed(f"more than {MAX_VALUES:,} values")
+    if _depth(line) > MAX_NESTING:
+        _malformed(f"nested more than {MAX_NESTING} levels deep")
     try:
         value = _decode(line.decode())
     except UnicodeDecodeError:
