@@ -1,7 +1,7 @@
 """`mnemosyne install` and `hermes-pgvector install`: the discovery directory under a Hermes home's `plugins/`.
 
-A host of the 0.19 line finds memory providers by directory only. What is written there are import lines and the plugin's
-description, no code of ours; every file carries a mark, and only marked files are ever changed or removed.
+A host of the 0.19 line finds memory providers by directory only. What is written there are the plugin's
+description and import lines, one of them in a function; every file carries a mark, and only marked files are ever changed or removed.
 """
 
 from __future__ import annotations
@@ -242,14 +242,23 @@ def _contents(provider: str) -> dict[str, str]:
         f"{_mark(provider)} ({DISTRIBUTION} {version_of(DISTRIBUTION) or 'unknown'}); "
         f"`{COMMANDS[provider]} install --remove` takes it away.\n"
     )
-    reach = (
-        "import sys\nfrom importlib.util import find_spec\n\n"
+    place = (
         'if find_spec("hermes_mnemosyne") is None:\n'
         f"    sys.path.append({str(Path(__file__).resolve().parents[1])!r})  # last: the host's own versions win\n\n"
     )
+    reach = f"import sys\nfrom importlib.util import find_spec\n\n{place}"
+    inner = "".join(f"    {line}" for line in place.splitlines(keepends=True) if line.strip())
+    # The host executes cli.py first, and takes a package that it is still loading, without `register`, for one that has no provider.
+    early = (
+        f"import sys\nfrom importlib.util import find_spec\n\n\ndef register(ctx):\n{inner}    import {package}\n\n"
+        f"    {package}.register(ctx)\n\n\n"
+        "# For an agent that begins while another one has the host load this directory: imports come later.\n"
+        'if (loading := sys.modules.get(__name__.rpartition(".")[0])) is not None:\n'
+        '    vars(loading).setdefault("register", register)\n\n'
+    )
     return {
         "plugin.yaml": head + _read(plugin / "plugin.yaml"),
-        "cli.py": f"{head}{reach}from {package}.cli import {provider}_command, register_cli\n",
+        "cli.py": f"{head}{early}{place}from {package}.cli import {provider}_command, register_cli\n",
         "__init__.py": (
             f"{head}# A host knows the directory of a memory provider by these words: register_memory_provider, MemoryProvider.\n"
             f"{reach}from {package} import register\n"

@@ -60,8 +60,13 @@ def test_every_turn_and_note_of_a_fleet_is_stored_once_though_its_database_dies(
         )
         return text, note
 
+    def turns() -> list[str]:
+        return [line for line in contents(private_postgres, "turns") if line.startswith("Remember for round")]
+
     said: list[tuple[str, str]] = []
     with Gateway(fleet) as gateway, ThreadPoolExecutor(len(AGENTS)) as pool:
+        # The 0.19 line gives no memory to an agent that begins while another one has the provider loaded for the first time.
+        said.append(talk(0, ROUNDS))
         for part in range(ROUNDS):
             if part == 1:
                 private_server.kill()
@@ -69,10 +74,11 @@ def test_every_turn_and_note_of_a_fleet_is_stored_once_though_its_database_dies(
                 private_server.start()
             said += pool.map(lambda number, part=part: talk(number, part), range(len(AGENTS)))
         gateway.wait_for_turns(len(said))
+        # What contacts say while nobody can tell them apart waits for the running host, and not for the command line.
+        wait_until(lambda: len(turns()) >= len(said), "the turns to be stored by the running host")
     assert [hook for hook in fleet.observed() if "error" in hook] == []
     wait_until(lambda: waiting(fleet) == 0, "the spool to be drained")
-    turns = Counter(line for line in contents(private_postgres, "turns") if line.startswith("Remember for round"))
-    assert turns == Counter(text for text, _ in said)
+    assert Counter(turns()) == Counter(text for text, _ in said)
     # The agents share a home, and so its MEMORY.md: whoever begins a session later holds its lines too, each once.
     with psycopg.connect(private_postgres.admin_dsn) as db:
         notes = Counter(db.execute("SELECT scope, content FROM mnemosyne.entries WHERE content LIKE 'Hat note%'").fetchall())

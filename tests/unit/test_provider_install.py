@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -35,6 +38,28 @@ def test_an_installation_writes_import_lines_only_and_loads_the_provider_in_a_cl
     assert "class " not in init
     assert "def " not in init
     assert (plugin(hermes) / "plugin.yaml").read_text(encoding="utf-8").count("name: mnemosyne\n") == 1
+
+
+@pytest.mark.parametrize("provider", sorted(installer.PLUGINS))
+@pytest.mark.parametrize("way", ["written", "linked"])
+def test_an_agent_that_begins_while_the_directory_is_being_loaded_finds_its_provider(
+    hermes: Path, monkeypatch: pytest.MonkeyPatch, provider: str, way: str
+) -> None:
+    if way == "linked":
+        directory = Path(installer.__file__).parent.joinpath(*installer.PLUGINS[provider].split(".")[1:])
+    else:
+        directory = installer.install(hermes, provider=provider).directory
+    # A host of the 0.19 line makes the package known, executes cli.py, and only then the package itself.
+    loading: Any = ModuleType("loading")
+    monkeypatch.setitem(sys.modules, "loading", loading)
+    code = compile((directory / "cli.py").read_text(encoding="utf-8"), str(directory / "cli.py"), "exec")
+    with monkeypatch.context() as while_imports_take_long, contextlib.suppress(ImportError):
+        while_imports_take_long.setattr(sys, "path", list(sys.path))
+        while_imports_take_long.setitem(sys.modules, "hermes_mnemosyne", None)
+        exec(code, {"__name__": "loading.cli", "__file__": str(directory / "cli.py")})  # noqa: S102 - as the host does
+    given: list[Any] = []
+    loading.register(SimpleNamespace(register_memory_provider=given.append))
+    assert [one.name for one in given] == [provider]
 
 
 def test_the_activation_command_is_printed_for_this_home_and_never_run(hermes: Path) -> None:

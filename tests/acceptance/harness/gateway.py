@@ -8,6 +8,7 @@ import json
 import secrets
 import socket
 import subprocess
+from collections import Counter
 from typing import Any, Self
 
 from tests.acceptance.harness.hosts import PATIENCE, Home, wait_until
@@ -32,6 +33,7 @@ class Gateway:
         self._kill = kill
         self._port = _free_port()
         self._key = secrets.token_hex(16)
+        self._answered: list[str] = []
 
     def __enter__(self) -> Self:
         """Start the server and wait until it answers."""
@@ -90,6 +92,7 @@ class Gateway:
         status, answer = self._request("POST", "/v1/chat/completions", body, given)
         assert status == http.client.OK, answer
         content: str = answer["choices"][0]["message"]["content"]
+        self._answered.append(text)
         return content
 
     def chat_until_killed(self, text: str, *, key: str | None = None, session: str | None = None) -> None:
@@ -99,5 +102,16 @@ class Gateway:
         assert self._process.wait(timeout=PATIENCE) < 0, "the server was not killed"
 
     def wait_for_turns(self, count: int) -> None:
-        """Wait until the host has handed over `count` turns since the home was made."""
-        wait_until(lambda: len(self._home.observed("sync_turn")) >= count, f"{count} turns to be handed over")
+        """Wait until the host has handed over `count` turns since the home was made; fail with those of this server that are missing."""
+        try:
+            wait_until(lambda: len(self._home.observed("sync_turn")) >= count, f"{count} turns to be handed over")
+        except AssertionError as error:
+            begun = Counter(hook["kwargs"].get("session_id") for hook in self._home.observed("initialize"))
+            error.add_note(f"never handed over: {self._missing()}; agents with a memory by session: {dict(begun)}")
+            output = (self._home.path / "gateway.out").read_text(encoding="utf-8").splitlines()
+            error.add_note("\n".join(line for line in output if "emory" in line))
+            raise
+
+    def _missing(self) -> list[str]:
+        handed = Counter(hook["args"][0] for hook in self._home.observed("sync_turn"))
+        return [text.partition("\n")[0] for text in (Counter(self._answered) - handed).elements()]

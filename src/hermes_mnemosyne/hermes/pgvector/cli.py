@@ -4,6 +4,7 @@ import argparse
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 
 def register_cli(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,21 @@ def pgvector_command(args: argparse.Namespace) -> None:
         sys.exit(code)
 
 
+def register(ctx: Any) -> None:
+    """Give the host a new provider, while it still loads the package around this file."""
+    _reach_package()
+    from hermes_mnemosyne.hermes.pgvector import register as give
+
+    give(ctx)
+
+
 def _reach_package() -> None:
     """Let a linked directory find its own package: last on the path, so that the host's versions win."""
     if find_spec("hermes_mnemosyne") is None:
         sys.path.append(str(Path(__file__).resolve().parents[3]))
+
+
+# The host executes this file first, and takes a package that another of its threads is still loading, without `register`, for one
+# that has no provider: the agent that begins then would have no memory.
+if (_loading := sys.modules.get(__name__.rpartition(".")[0])) is not None:
+    vars(_loading).setdefault("register", register)
