@@ -81,6 +81,10 @@ def _runner(connection: sqlite3.Connection) -> Run:
     return lambda name, *parameters: connection.execute(sql[name], parameters).fetchall()
 
 
+class _NotSetUpError(Exception):
+    """The file has no schema or no write-ahead log yet."""
+
+
 class SpoolFile:
     """Runs statements of `queries/spool.sql` by name; safe from any thread, and across forks."""
 
@@ -239,9 +243,12 @@ class SpoolFile:
             # Several that open a blank file would delete a log left from an earlier one under each other's hands.
             if not self._is_blank():
                 self._identity = self._present()
-                self._connection = self._open(deadline, set_up=False)
+                with contextlib.suppress(_NotSetUpError):
+                    self._connection = self._open(deadline, set_up=False)
         if self._connection is None:
             with self._directory_lock(deadline):
+                if not create and self._is_blank():
+                    return None
                 try:
                     secure_file(self.path)
                 except OSError as error:
@@ -250,17 +257,13 @@ class SpoolFile:
                 self._connection = self._open(deadline, set_up=True)
         return self._connection
 
-    def _open(self, deadline: float, *, set_up: bool) -> sqlite3.Connection | None:
-        """Return a new connection, None when the file is not set up and may not be; the caller holds the directory."""
+    def _open(self, deadline: float, *, set_up: bool) -> sqlite3.Connection:
+        """Return a new connection; the caller holds the directory. Raises _NotSetUpError unless it may be `set_up`."""
         # mode=rw: SQLite itself must never create the file, it would do so with the modes of the umask.
         db = sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             run = _runner(db)
-            if not _patiently(lambda: self._is_ready(run), deadline):
-                if not set_up:
-                    db.close()
-                    return None
-                _patiently(lambda: self._set_up(db, run), deadline)
+            _patiently(lambda: self._make_ready(db, run, set_up=set_up), deadline)
             for name in (self._synchronous, "connection_secure_delete", "connection_temp_store", "totals"):
                 _patiently(partial(run, name), deadline)
         except BaseException:
@@ -268,10 +271,11 @@ class SpoolFile:
             raise
         return db
 
-    def _is_ready(self, run: Run) -> bool:
-        return not self._is_fresh(run) and run("journal_mode") == [("wal",)]
-
-    def _set_up(self, db: sqlite3.Connection, run: Run) -> None:
+    def _make_ready(self, db: sqlite3.Connection, run: Run, *, set_up: bool) -> None:
+        if not self._is_fresh(run) and run("journal_mode") == [("wal",)]:
+            return
+        if not set_up:
+            raise _NotSetUpError
         if run("use_log") != [("wal",)]:
             raise StoreUnavailable(f"{self.path}: its file system does not support a write-ahead log; move it to a local disk")
         if self._is_fresh(run):
@@ -446,12 +450,8 @@ class SpoolFile:
 
     def _is_sound(self, deadline: float) -> bool:
         try:
-            with translated(self.path):
-                db = self._open(deadline, set_up=True)
-                if db is None:
-                    return False
-                with contextlib.closing(db):
-                    return _patiently(lambda: _runner(db)("integrity"), deadline) == [("ok",)]
+            with translated(self.path), contextlib.closing(self._open(deadline, set_up=True)) as db:
+                return _patiently(lambda: _runner(db)("integrity"), deadline) == [("ok",)]
         except StoreCorrupt:
             return False
 
