@@ -184,6 +184,8 @@ class Keyring:
         """Give the keys to be changed, alone among all processes, and write them back."""
         from hermes_mnemosyne.paths import secure_directory
 
+        if "\0" in str(self.path):
+            raise ConfigError("the path of a file of keys has no NUL in it: correct it")
         path = Path(os.path.realpath(self.path))
         try:
             secure_directory(path.parent)
@@ -242,8 +244,8 @@ def _grant(name: object, rights: Iterable[object], themes: Iterable[object] | No
     name = unicodedata.normalize("NFC", name) if isinstance(name, str) else ""
     if not _NAME.fullmatch(name):
         raise InvalidInput("the name of a key has 1 to 64 letters, digits and . @ + _ -, and begins with a letter or digit")
-    given = set(rights)
-    if not given or not given <= set(RIGHTS):
+    given = list(rights)
+    if not given or any(word not in RIGHTS for word in given):
         raise InvalidInput(f"the rights of a key are {' and '.join(RIGHTS)}")
     folded = None if themes is None else frozenset(_theme(theme) for theme in themes)
     if folded is not None and not folded:

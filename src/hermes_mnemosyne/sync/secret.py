@@ -64,17 +64,25 @@ def read_private(path: Path, *, environ: Mapping[str, str], limit: int = _MAX_SE
     link is as good as its target. Raises ConfigError, whose message names the remedy and nothing of the content.
     """
     try:
-        with path.open("rb") as file:
-            info = os.fstat(file.fileno())
-            if stat.S_ISREG(info.st_mode):
-                _check_mode(path, info, environ)
-            raw = file.read(limit + 1)
+        file = path.open("rb")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no path of a file"
-        raise ConfigError(f"{path} cannot be read ({reason}): correct the path, or give this user access to it") from None
+        raise _unreadable(path, error) from None
+    with file:
+        info = os.fstat(file.fileno())
+        if stat.S_ISREG(info.st_mode):
+            _check_mode(path, info, environ)
+        try:
+            raw = file.read(limit + 1)
+        except OSError as error:
+            raise _unreadable(path, error) from None
     if len(raw) > limit:
         raise ConfigError(f"{path} is longer than {limit:,} bytes: name the file that holds the secret")
     return raw
+
+
+def _unreadable(path: Path, error: Exception) -> ConfigError:
+    reason = getattr(error, "strerror", None) or "no path of a file"
+    return ConfigError(f"{path} cannot be read ({reason}): correct the path, or give this user access to it")
 
 
 def credentials_directory(environ: Mapping[str, str]) -> Path | None:
