@@ -22,6 +22,7 @@ from hermes_mnemosyne._errors import ForeignFile, StoreBusy, StoreCorrupt, Store
 from hermes_mnemosyne.backfill import Backfill
 from hermes_mnemosyne.cancelling import cancel_queued
 from hermes_mnemosyne.clock import HybridClock
+from hermes_mnemosyne.companions import Companions
 from hermes_mnemosyne.contact import Contact
 from hermes_mnemosyne.embedding import Embedding
 from hermes_mnemosyne.intake import MOST_HELD, Intake
@@ -76,6 +77,7 @@ class Engine:
         self.seen: dict[str, float] = {}
         self.analyser = TextAnalyser()
         self.counters: Counter[str] = Counter()
+        self.companions = Companions()
         self._create = create
         self._opening = threading.Lock()
         self._store: Store | None = None
@@ -388,7 +390,7 @@ class Engine:
     def figures(self) -> dict[str, Any]:
         """Return what this process has counted, for stats and metrics."""
         counted: dict[str, Any] = {**self.counters, **self.backfill.counters, "worker_failures": self._worker.failures}
-        counted["recall"] = self.latencies.figures()
+        counted |= {"recall": self.latencies.figures(), **self.companions.figures()}
         if self.place.is_server:
             counted |= {
                 "database": self.contact.state,
@@ -418,11 +420,13 @@ class Engine:
         self.embedding.renew()
         self.latencies.renew()
         self._worker.renew()
+        self.companions.renew()
 
     def close(self, *, seconds: float = 2.0) -> None:
         """Stop the worker, finish what fits into `seconds`, close every connection."""
         if self.place.is_server:
             seconds = min(seconds, self.settings.shutdown_drain_timeout)
+        self.companions.stop(timeout=seconds)
         self._worker.stop(timeout=seconds)
         if self.place.is_server and not self.contact.is_there:
             with contextlib.suppress(StoreError):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hermes_mnemosyne import paths
 from hermes_mnemosyne._errors import ConfigError, MnemosyneError
+from hermes_mnemosyne.figures import remotes_of
 from hermes_mnemosyne.store.operations import SCRATCH_THEME, Operation
 from hermes_mnemosyne.store.protocol import Reach
 from hermes_mnemosyne.values import Origin
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 Status = Literal["ok", "warn", "off", "fail"]
 _FINISH_SECONDS = 5.0
-_COMMAND = re.compile(r"\bmnemosyne (?=(?:backfill|config|doctor|reembed|reindex|spool|stats)\b)")
+_LARGE_SKEW = 300.0
+_COMMAND = re.compile(r"\bmnemosyne (?=(?:backfill|config|doctor|reembed|reindex|spool|stats|sync)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ def examine(memory: Memory, *, effective: Effective | None = None, home: Path | 
     checks += _guarded("spool", lambda: _spool(memory))
     checks += _guarded("modes", lambda: _modes(memory))
     checks += _guarded("vectors", lambda: _vectors(memory))
+    if all(check.status != "fail" for check in checks if check.name == "store"):
+        checks += _guarded("sync", lambda: _sync(memory))
     if effective is not None:
         checks += _guarded("settings", lambda: _settings(effective))
     checks += _guarded("hermes", lambda: _hermes(home, "pgvector" if memory.engine.place.is_server else "mnemosyne"))
@@ -290,6 +294,29 @@ def _vectors(memory: Memory) -> Iterator[Check]:
     ):
         if figures[name]:
             yield Check("vectors", "off", f"{figures[name]} rows {words}")
+
+
+def _sync(memory: Memory) -> Iterator[Check]:
+    remotes = remotes_of(memory.engine.store)
+    for name, state in remotes.items():
+        totals = state["totals"] or {}
+        last = f"last success {state['last_success'] or 'never'}"
+        if state["last_error"]:
+            yield Check("sync", "warn", f"{name}: {state['last_error']} ({last})", f"mnemosyne sync --profile {name}")
+        else:
+            yield Check("sync", "ok", f"{name}: {last}, {totals.get('pulled', 0)} rows came, {totals.get('pushed', 0)} went")
+        if abs(state["skew"] or 0) > _LARGE_SKEW:
+            ahead = "ahead of" if state["skew"] > 0 else "behind"
+            yield Check(
+                "sync", "warn", f"{name}: the clock here is {abs(state['skew']):.0f} s {ahead} the server's", "correct one"
+            )
+        if totals.get("restamped"):
+            yield Check("sync", "off", f"{name}: {totals['restamped']} edits made under a wrong clock got the right time")
+        if totals.get("set_aside"):
+            detail = f"{name}: {totals['set_aside']} rows could not be read or stored by one side"
+            yield Check("sync", "warn", detail, f"mnemosyne sync --profile {name} --verify")
+    if not remotes:
+        yield Check("sync", "off", "this store syncs with no server")
 
 
 def _settings(effective: Effective) -> Iterator[Check]:

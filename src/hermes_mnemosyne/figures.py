@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hermes_mnemosyne.core import Engine
-from hermes_mnemosyne.store.protocol import Reach
+from hermes_mnemosyne.store.protocol import Reach, Store
+
+REMOTES = "remote/"
+"""Begins the keys under which a store keeps what it knows of each server that it syncs with."""
+_OF_REMOTE = ("url", "last_success", "last_try", "last_error", "skew", "totals")
 
 
 def figures_of(engine: Engine, theme: str, reach: Reach) -> dict[str, Any]:
@@ -24,11 +28,18 @@ def figures_of(engine: Engine, theme: str, reach: Reach) -> dict[str, Any]:
     }
     if store is None:
         unverified = {"state": "unverified", "problem": engine.contact.problem or "the database has not answered"}
-        return {**local, "themes": {}, "store": unverified, "embedding": {}}
+        return {**local, "themes": {}, "store": unverified, "sync": {}, "embedding": {}}
     themes = store.themes(reach).items()
     return {
         **local,
         "themes": {name: {"entries": counts.entries, "turns": counts.turns} for name, counts in themes},
         "store": store.stats(reach),
+        "sync": remotes_of(store),
         "embedding": engine.embedding_figures(),
     }
+
+
+def remotes_of(store: Store) -> dict[str, dict[str, Any]]:
+    """Return of each server that a store syncs with how the last rounds went. Raises StoreError."""
+    kept = store.sync_states(REMOTES)
+    return {key.removeprefix(REMOTES): {name: state.get(name) for name in _OF_REMOTE} for key, state in sorted(kept.items())}

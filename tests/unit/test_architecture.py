@@ -24,6 +24,7 @@ LAYERS = (
     {"asking", "cancelling", "capture", "drafts", "embed", "latency", "mirror", "pending", "recall", "settings", "spool"},
     {
         "backfill",
+        "companions",
         "contact",
         "core",
         "doctor",
@@ -68,7 +69,7 @@ STORE_OPENERS = {"maintenance", "spool", "stores"}
 BROAD_HANDLERS = {
     "hermes.provider.boundary.hook.decorate.guarded": "the host's hooks: the host would swallow the exception unseen",
     "hermes.provider.boundary.within.run": "a helper thread hands whatever it met to the thread that waits for it",
-    "sync.server.boundary.Boundary.__call__": "the server's boundary: a request that fails unexpectedly is answered, logged, counted",
+    "sync.server.app.SyncApp._serve": "the server's boundary: a request that fails unexpectedly is answered, logged, counted",
     "worker.Worker._run": "the worker's loop: one failing job must not end it",
 }
 

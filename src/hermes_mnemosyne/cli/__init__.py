@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from hermes_mnemosyne._errors import InvalidInput, MnemosyneError
-from hermes_mnemosyne.cli import keys, maintenance, meaning, memories, moving, reading, setup, sync_serve, upkeep
+from hermes_mnemosyne.cli import keys, maintenance, meaning, memories, moving, reading, setup, sync, sync_serve, upkeep
 from hermes_mnemosyne.cli.common import BROKEN_PIPE, INTERRUPTED, Exit, Parser, VersionAction, common_options
 from hermes_mnemosyne.cli.output import Output, complain
 
 DESCRIPTION = "Durable, searchable, private memory for AI agents."
 PGVECTOR_DESCRIPTION = "Maintenance of the memory that a fleet of agents shares in Postgres."
 _HANDLER = "mnemosyne_handler"
-_GROUPS = (memories, reading, moving, upkeep, meaning, maintenance, sync_serve, keys, setup)
-_PGVECTOR_GROUPS = (setup, maintenance, upkeep, meaning)
+_GROUPS = (memories, reading, moving, upkeep, meaning, maintenance, sync, sync_serve, keys, setup)
+_PGVECTOR_GROUPS = (setup, maintenance, upkeep, meaning, sync)
 
 
 def build_parser(prog: str = "mnemosyne") -> argparse.ArgumentParser:

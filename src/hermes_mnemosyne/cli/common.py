@@ -132,11 +132,11 @@ def theme_of(args: argparse.Namespace) -> str | None:
 
 
 @contextmanager
-def opened(args: argparse.Namespace, out: Output, *, create: bool = False) -> Iterator[Memory]:
+def opened(args: argparse.Namespace, out: Output, *, create: bool = False, existing: bool = False) -> Iterator[Memory]:
     """Open the memory that `args` name; on the way out the answer is flushed first, then due work is done.
 
     A store named with --db is made only by commands that bring something in (`create`): a mistyped name must not answer
-    "nothing found". The default store is made by whichever command comes first.
+    "nothing found". The default store is made by whichever command comes first, unless it must be `existing`.
     """
     import logging
 
@@ -149,7 +149,12 @@ def opened(args: argparse.Namespace, out: Output, *, create: bool = False) -> It
     settings = effective_settings(args).settings
     theme = theme_of(args)
     named = any(getattr(args, name, None) is not None for name in ("mnemosyne_db", "mnemosyne_dsn", "mnemosyne_dsn_file"))
-    memory = Memory.open(theme=theme or settings.theme, readable_themes=ALL_THEMES, settings=settings, create=create or not named)
+    memory = Memory.open(
+        theme=theme or settings.theme,
+        readable_themes=ALL_THEMES,
+        settings=settings,
+        create=not existing and (create or not named),
+    )
     memory.engine.one_shot = True
     try:
         yield memory if theme is None else memory.within((theme,))

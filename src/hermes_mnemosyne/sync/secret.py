@@ -52,6 +52,15 @@ def api_key(*, flag: str | os.PathLike[str] | None, environ: Mapping[str, str], 
     return key_in(path, environ=environ) if path is not None and os.path.lexists(path) else None
 
 
+def client_key(*, flag: str | None, setting: str | None, environ: Mapping[str, str]) -> str | None:
+    """Return the API key of a client: as `api_key` does, and from the file of a setting where neither a flag nor a variable says it.
+
+    Raises ConfigError.
+    """
+    in_environment = KEY_VARIABLE in environ or FILE_VARIABLE in environ
+    return api_key(flag=setting if flag is None and not in_environment else flag, environ=environ)
+
+
 def key_in(path: Path, *, environ: Mapping[str, str]) -> str:
     """Return the key that a file holds; the line end after it is dropped. Raises ConfigError."""
     return _checked(read_private(path, environ=environ), str(path))
