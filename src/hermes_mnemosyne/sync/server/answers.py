@@ -93,6 +93,12 @@ def unavailable(reason: str, message: str) -> Refused:
     return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", f"{reason}: {message}", {"Retry-After": wait})
 
 
+def internal() -> Answer:
+    """Return the answer to what was not foreseen; the log has the rest."""
+    fields = {"error": "internal", "message": "the server failed at this request; its log says how"}
+    return Answer.of(fields, status=HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
 def of_error(error: WireError | StoreError | InvalidInput) -> Refused:
     """Return the refusal that an expected error is; what the store says of its place stays here."""
     if isinstance(error, WireError):

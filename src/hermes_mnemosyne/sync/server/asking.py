@@ -20,7 +20,7 @@ _LONGEST_MARK, _LONGEST_NAME, _MOST_NAMES = 64, 1024, 1000
 _MOST_SKIPPED = 64
 _LARGEST = 2**63 - 1
 _BUCKETS = 256
-_FLAGS = {"": False, "0": False, "false": False, "1": True, "true": True}
+_FLAGS = {"": False, "0": False, "1": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _themes(query: QueryParams, name: str) -> frozenset[str]:
 
 
 def _flag(query: QueryParams, name: str) -> bool:
-    value = (_single(query, name) or "").lower()
+    value = _single(query, name) or ""
     if value not in _FLAGS:
         raise malformed(f"{name} must be 0 or 1")
     return _FLAGS[value]
@@ -165,9 +165,9 @@ def _number(query: QueryParams, name: str, least: int, most: int, default: int) 
 
 def _seconds(query: QueryParams) -> float:
     value = _single(query, "wait") or "0"
-    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,6})?", value):
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,40})?", value) or float(value) > LONGEST_WAIT:
         raise malformed(f"wait must be seconds, at most {LONGEST_WAIT:.0f}")
-    return min(float(value), LONGEST_WAIT)
+    return float(value)
 
 
 def _intervals(query: QueryParams) -> tuple[tuple[int, int], ...]:

@@ -1,4 +1,4 @@
-"""The outermost layer of the server: what is unexpected ends here, slow takers are let go, every answer is counted and logged."""
+"""The outermost layer of the server: for whom a request is meant, how slowly an answer may be taken; each one is counted and logged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection
-from http import HTTPStatus
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -58,11 +57,6 @@ class Boundary:
         except TimeoutError:
             _log.info("an answer was not taken in time")
             raise
-        except Exception:
-            _log.exception("a request failed unexpectedly")
-            if status:
-                raise
-            await answer_with(internal(), sending)
         finally:
             self._note(scope, status, size, time.monotonic() - began)
 
@@ -77,12 +71,6 @@ class Boundary:
             "%s %s %s %s %d %d bytes %.0f ms",
             peer, scope.get(VISITOR) or "-", scope["method"] if scope["method"].isalpha() else "?", path, status, size, seconds * 1000,
         )  # fmt: skip
-
-
-def internal() -> Answer:
-    """Return the answer to what was not foreseen; the log has the rest."""
-    fields = {"error": "internal", "message": "the server failed at this request; its log says how"}
-    return Answer.of(fields, status=HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 async def answer_with(answer: Answer, send: Send) -> None:

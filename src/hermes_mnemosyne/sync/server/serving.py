@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 import ssl
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,6 +170,9 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
         """End by SIGTERM and SIGINT, and leave it to the caller what to return; a second SIGINT does not wait."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         kept = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
