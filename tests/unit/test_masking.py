@@ -22,6 +22,7 @@ BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
         (f"sk-ant-api03-{RUN}", "api-key"),
         (f"sk-proj-{RUN}", "api-key"),
         (f"sk-{RUN[:48]}", "api-key"),
+        (f"mnk_{RUN[:43]}", "api-key"),
         (f"AIza{RUN[:35]}", "google-key"),
         (f"sk_live_{RUN[:24]}", "stripe-key"),
         (f"npm_{RUN[:36]}", "npm-token"),
@@ -339,3 +340,9 @@ def test_names_of_secrets_are_known(name: str) -> None:
 )
 def test_other_names_are_not(name: str) -> None:
     assert not names_secret(name)
+
+
+def test_a_sync_key_of_any_form_is_masked_by_its_variable_and_the_name_of_its_file_is_not() -> None:
+    assert mask(f"MNEMOSYNE_SYNC_KEY={RUN[:32]}")[0] == "MNEMOSYNE_SYNC_KEY=[masked:secret]"
+    for text in ("MNEMOSYNE_SYNC_KEY_FILE=/run/secrets/sync-1", "async key = primary", "the sync key is in the safe"):
+        assert mask(text) == (text, ())

@@ -155,6 +155,7 @@ _KEYED_BY = (
         "master",
         "shared",
         "service",
+        "sync",
     ),
     *(
         "license",

@@ -48,6 +48,7 @@ TOKENS: tuple[_Token, ...] = (
     _token("slack-token", "xapp-", f"{_B}{{20,}}+"),
     _token("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}+"),
     _token("api-key", "sk-", f"{_B}{{16,}}+"),
+    _token("api-key", "mnk_", f"{_B}{{30,}}+", digit=False),
     _token("stripe-key", "k_live_", f"{_W}{{10,}}+", head="[spr]k_live_", digit=False),
     _token("stripe-key", "k_test_", f"{_W}{{10,}}+", head="[spr]k_test_", digit=False),
     _token("webhook-secret", "whsec_", "[A-Za-z0-9+/=_-]{16,}+", digit=False),
