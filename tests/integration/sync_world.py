@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from hermes_mnemosyne import Memory
 from hermes_mnemosyne.clock import now_text
-from hermes_mnemosyne.store.protocol import Sharing
+from hermes_mnemosyne.store.replicating import Sharing
 from hermes_mnemosyne.sync import wire
 from hermes_mnemosyne.sync.keyring import Keyring
 from hermes_mnemosyne.sync.server.access import Access
@@ -154,7 +154,7 @@ def server(path: Path, *options: str, key: str | None = KEY, environ: Mapping[st
     reader = threading.Thread(target=log.extend, args=(process.stderr,), daemon=True)
     reader.start()
     first = process.stdout.readline()
-    found = re.search(r"https?://\S+", first)
+    found = re.search(r"https?://[^\s\",]+", first)
     try:
         assert found is not None, (first, log)
         running = Server(process, found[0], log, reader)
@@ -181,7 +181,7 @@ def in_thread(memory: Memory, limits: Limits) -> Iterator[int]:
 
     def remembered(*args: Any, **kwargs: Any) -> module.Server:
         made.append(make(*args, **kwargs))
-        return made[0]
+        return made[-1]
 
     app = make_app(memory, Access(KEY), Options(limits=limits))
     with mock.patch.object(module, "Server", remembered):
