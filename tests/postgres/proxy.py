@@ -134,12 +134,15 @@ class Proxy:
         except OSError:
             return  # nobody answers there: the client sees the connection end
         finally:
+            open_ends = [one for one in (writer, behind) if one is not None]
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            for one in (writer, behind):
-                if one is not None:
-                    await _close(one)
+            # All of them first: a cut may come while one is waited for.
+            for one in open_ends:
+                one.close()
+            for one in open_ends:
+                await _close(one)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if isinstance(self._target, Path):
