@@ -29,6 +29,7 @@ from hermes_mnemosyne.sync.server.limits import Limits
 from hermes_mnemosyne.sync.sharing import wanted
 from hermes_mnemosyne.sync.summary import Summary
 from hermes_mnemosyne.sync.watch import Keeper, Schedule
+from tests.integration.provider_home import BOAT, HermesHome
 from tests.integration.sync_world import KEY, in_thread
 from tests.postgres.proxy import Proxy
 
@@ -610,3 +611,22 @@ def test_a_failure_in_the_background_is_counted_and_shown(bare: World) -> None:
     assert "cannot be reached" in memory.engine.figures()["sync"]["problem"]
     assert "cannot be reached" in memory.stats()["sync"]["http://127.0.0.1:1"]["last_error"]
     memory.close()
+
+
+def test_a_provider_whose_settings_name_a_server_syncs_what_the_agent_keeps(world: World, hermes: HermesHome) -> None:
+    key_file = world.directory / "key"
+    key_file.write_text(KEY)
+    key_file.chmod(0o600)
+    url = f"http://127.0.0.1:{world.port}"
+    hermes.configure(sync={"remote": url, "interval": "1s", "api_key_file": str(key_file)})
+    world.server.remember("from the server")
+    provider = hermes.start()
+    provider.on_memory_write("add", "memory", BOAT)
+    done = threading.Event()
+    for _ in range(600):
+        if BOAT in texts(world.server) and "from the server" in hermes.noted():
+            break
+        done.wait(0.05)
+    provider.shutdown()
+    assert BOAT in texts(world.server)
+    assert "from the server" in hermes.noted()

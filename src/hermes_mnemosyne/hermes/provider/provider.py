@@ -135,6 +135,10 @@ class MnemosyneProvider(host.Base):
         session = self._view(READY_SECONDS)
         if session is not None:
             attributing.seen(session)
+            if session.settings.sync.remote:
+                from hermes_mnemosyne.sync.background import attach  # most agents have no server to sync with
+
+                attach(session.memory.engine)
 
     def _view(self, wait: float = 0.0) -> Session | None:
         """Return the session; None while the settings cannot be used. What is not settled yet is tried from time to time.
