@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 _RANDOM = random.Random()  # noqa: S311
 os.register_at_fork(after_in_child=_RANDOM.seed)
 _MAX_COUNTER = 0xFFFF
+_UTC_CHARS = len("2026-11-30T12:00:00.000000Z")
 # The first digit leaves room: a clock that can be counted past its width would break the order of all later stamps.
 _STAMP = re.compile(r"[0-9a-e][0-9a-f]{15}-[!-~]{1,64}")
 
@@ -28,8 +29,10 @@ def now_text() -> str:
 
 
 def parse_utc(text: str) -> datetime:
-    """Return the aware datetime of fixed-width UTC text."""
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+    """Return the aware datetime of fixed-width UTC text. Raises ValueError for other text."""
+    if len(text) != _UTC_CHARS or text[-1] != "Z":
+        raise ValueError(f"no time of fixed width: {text!r}")
+    return datetime.fromisoformat(text)
 
 
 def uuid7() -> str:
@@ -78,6 +81,12 @@ class HybridClock:
         millis, counter = int(stamp[:12], 16), int(stamp[12:16], 16)
         with self._lock:
             self._millis, self._counter = max((self._millis, self._counter), (millis, counter))
+
+    def wind_back(self, stamp: str) -> None:
+        """Go on after `stamp`, though later stamps were given out: they were corrected."""
+        with self._lock:
+            self._millis, self._counter = 0, 0
+        self.observe(stamp)
 
     def renew_lock(self) -> None:
         """Replace the lock in a forked child, where its holder may not exist."""

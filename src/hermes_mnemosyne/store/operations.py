@@ -169,6 +169,41 @@ class MergeRecord(Operation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeepState(Operation):
+    """Keep a JSON object for sync under a key, in the transaction of what it tells of; None removes it. Its theme is empty."""
+
+    key: str
+    value: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received(Operation):
+    """The end of a page of another replica: `state` goes into what is kept under `key`.
+
+    The change numbers that the page was given here are appended to its list `skip`, unless a merge gave another row than the
+    record: then the rows go back. They stand in the counts of the outcome as `first`, `last` (less than `first`: nothing was
+    changed) and `mixed` (0 or 1).
+    """
+
+    key: str
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restamp(Operation):
+    """Give the version of a row that has exactly the clock `old_clock` the clock of `record`, which may be an earlier one."""
+
+    uid: str
+    old_clock: str
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewReplica(Operation):
+    """Give the store a new replica id, which the outcome has as its uid; what was kept for sync is dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeenAgent(Operation):
     """An agent of the theme is at work; `agent_kind` is the sort of identity it stands for. A file keeps no such list."""
 
@@ -205,6 +240,10 @@ KINDS: dict[str, type[Operation]] = {
         MergeRecord,
         SeenAgent,
         Delegated,
+        KeepState,
+        Received,
+        Restamp,
+        NewReplica,
     )
 }
 

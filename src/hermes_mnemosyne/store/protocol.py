@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hermes_mnemosyne.store.operations import Operation, Outcome
+from hermes_mnemosyne.store.replicating import Replicating
 from hermes_mnemosyne.values import Change, Entry, Kind, Target, Turn
 
 
@@ -196,7 +197,7 @@ class Preview:
     gone: frozenset[str] = frozenset()
 
 
-class Store(Protocol):
+class Store(Replicating, Protocol):
     """One database of memories."""
 
     @property

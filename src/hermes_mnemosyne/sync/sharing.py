@@ -10,7 +10,7 @@ from typing import Any
 
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.identity import BUCKETS, is_bucket
-from hermes_mnemosyne.store.protocol import Sharing
+from hermes_mnemosyne.store.replicating import Sharing
 from hermes_mnemosyne.sync.wire import WireError, vector_of, vector_text
 from hermes_mnemosyne.values import ALL_THEMES
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermes_mnemosyne.store.protocol import Sharing, Store
+from hermes_mnemosyne.store.protocol import Store
+from hermes_mnemosyne.store.replicating import Sharing
 from hermes_mnemosyne.sync.sharing import Wanted, digest_of, narrowed
 from hermes_mnemosyne.sync.vectors import model_of
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from hermes_mnemosyne._errors import StoreBusy, StoreError
 from hermes_mnemosyne.engine import Memory
-from hermes_mnemosyne.store.protocol import Sharing
+from hermes_mnemosyne.store.replicating import Sharing
 from hermes_mnemosyne.sync import state as states
 from hermes_mnemosyne.sync.exchange import RemoteError, Stopped
 from hermes_mnemosyne.sync.remote import Pull, Remote

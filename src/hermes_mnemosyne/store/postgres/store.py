@@ -14,6 +14,7 @@ import psycopg
 from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.exporting import Source, records
+from hermes_mnemosyne.store.feed import StoreFeed
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.postgres import adopting, forwarded, indexing, ledger, schema, search, statistics, upkeep
 from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
@@ -44,7 +45,7 @@ _FORWARDED = 200
 _FORWARD_WAIT = 0.05
 
 
-class PostgresStore(PostgresVectors):
+class PostgresStore(PostgresVectors, StoreFeed):
     """One Postgres database of memories. Safe from any thread, after a fork, and beside other processes and hosts."""
 
     def __init__(
@@ -85,7 +86,9 @@ class PostgresStore(PostgresVectors):
 
     def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
         """Apply operations in order in one transaction; see `Store.apply`."""
-        return apply(self._connections, ops, self._tools, wait=wait)
+        outcomes = apply(self._connections, ops, self._tools, wait=wait)
+        self._take_name(ops, outcomes)
+        return outcomes
 
     # -- reading -----------------------------------------------------------------------------------------------------------------
 
@@ -170,6 +173,12 @@ class PostgresStore(PostgresVectors):
         with self._connections.moment(limit=upkeep.LONG) as db:
             within = {(row[1], row[2]) for row in search.Scopes(db, reach).rows}
             yield from records(Source(stream, partial(self._load, db)), within)
+
+    def _moment(self) -> AbstractContextManager[Database]:
+        return self._connections.moment(limit=upkeep.LONG)
+
+    def _floats(self, vector: Any) -> list[float]:
+        return list(vector)
 
     # -- upkeep ------------------------------------------------------------------------------------------------------------------
 

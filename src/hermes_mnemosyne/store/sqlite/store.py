@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,6 +17,7 @@ from typing import Any
 from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.exporting import Source, records
+from hermes_mnemosyne.store.feed import StoreFeed
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.protocol import (
     EVERYTHING,
@@ -45,7 +47,7 @@ _MUCH_RECENT_CHARS = 262_144
 _MOST_UNINDEXED = 2000
 
 
-class SqliteStore(SqliteVectors):
+class SqliteStore(SqliteVectors, StoreFeed):
     """One SQLite file of memories. Safe from any thread, after a fork, and beside other processes."""
 
     def __init__(
@@ -89,6 +91,7 @@ class SqliteStore(SqliteVectors):
     def apply(self, ops: Sequence[Operation], *, wait: float = 5.0) -> list[Outcome]:
         """Apply operations in order in one transaction; see `Store.apply`."""
         outcomes = apply(self._connections, ops, self._tools, wait=wait)
+        self._take_name(ops, outcomes)
         if any(outcome.status == "forgotten" for outcome in outcomes):
             self._forgotten_at = time.monotonic()
         if wait > _INDEX_WAIT and self._backlog.chars > _RECENT_CHARS:
@@ -193,15 +196,23 @@ class SqliteStore(SqliteVectors):
 
     def export(self, reach: Reach) -> Iterator[dict[str, Any]]:
         """Yield every authored record within reach, all of one moment."""
+        with self._moment() as db:
+            within = {(row[1], row[2]) for row in search.Scopes(db, reach).rows}
+            sql = statements("read")
+            source = Source(lambda name, values=(): db.execute(sql[name], values), partial(self._load, db))
+            yield from records(source, within)
+
+    @contextmanager
+    def _moment(self) -> Iterator[sqlite3.Connection]:
         with self._connections.reading() as db:
             db.execute("BEGIN")
             try:
-                within = {(row[1], row[2]) for row in search.Scopes(db, reach).rows}
-                sql = statements("read")
-                source = Source(lambda name, values=(): db.execute(sql[name], values), partial(self._load, db))
-                yield from records(source, within)
+                yield db
             finally:
                 db.execute("ROLLBACK")
+
+    def _floats(self, vector: Any) -> list[float]:
+        return list(struct.unpack(f"<{len(vector) // 4}f", vector))
 
     # -- upkeep ------------------------------------------------------------------------------------------------------------------
 

@@ -13,19 +13,23 @@ from hermes_mnemosyne.store.operations import (
     Delegated,
     EditEntry,
     Forget,
+    KeepState,
     MarkInjected,
     MergeRecord,
     MirrorChange,
     MirrorFile,
+    NewReplica,
     Operation,
     Outcome,
+    Received,
+    Restamp,
     Retire,
     SeenAgent,
     Undo,
 )
 from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.records import is_time
-from hermes_mnemosyne.store.writing import attribution, entries, forgetting, merging, mirroring, turns
+from hermes_mnemosyne.store.writing import attribution, entries, forgetting, merging, mirroring, replicas, turns
 from hermes_mnemosyne.store.writing.database import Connections, Reading
 from hermes_mnemosyne.store.writing.previewing import preview
 from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Rejected, Tools, Transaction
@@ -44,6 +48,10 @@ _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
     MergeRecord: merging.merge,
     SeenAgent: attribution.seen,
     Delegated: attribution.delegated,
+    KeepState: replicas.keep,
+    Received: replicas.received,
+    Restamp: replicas.restamp,
+    NewReplica: replicas.rename,
 }
 
 
@@ -157,6 +165,7 @@ def _apply(connections: Connections, ops: Sequence[Operation], tools: Tools, wai
         try:
             with tools.dialect.batched(db, len(ops)) if run is _run else nullcontext():
                 seen = _seen(tx, ops)
+                _know_strangers(tx, ops)
                 if tools.dialect.foresee is not None and run is _run:
                     tools.dialect.foresee(tx, [op for op in ops if op.op_id not in seen])
                 outcomes = [run(tx, op, seen) for op in ops]
@@ -171,6 +180,20 @@ def _seen(tx: Transaction, ops: Sequence[Operation]) -> frozenset[str]:
     """Return the ids of spooled operations that the store has applied already."""
     ids = [op.op_id for op in ops if op.spooled]
     return frozenset(row[0] for row in tx.db.execute(tx.sql["seen_ops"], (tx.dialect.many(ids),))) if ids else frozenset()
+
+
+def _know_strangers(tx: Transaction, ops: Sequence[Operation]) -> None:
+    """Find out at once which of the uids that records name stand in no table: most of a first sync do not."""
+    named: set[str] = set()
+    for op in ops:
+        if isinstance(op, MergeRecord):
+            for name in ("uid", "survivor", "superseded_by"):
+                uid = op.record.get(name)
+                if isinstance(uid, str):
+                    named.add(storable(uid)[0])
+    if len(named) > 1:
+        known = {row[0] for row in tx.db.execute(tx.sql["known_uids"], (tx.dialect.many(sorted(named)),))}
+        tx.strangers = named - known
 
 
 def _run(tx: Transaction, op: Operation, seen: Collection[str]) -> Outcome:

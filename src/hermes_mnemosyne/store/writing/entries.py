@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from hermes_mnemosyne.clock import uuid7
 from hermes_mnemosyne.store.operations import AddEntry, EditEntry, Operation, Outcome, Retire, Undo
 from hermes_mnemosyne.store.writing.graves import content_macs, forgotten_since
 from hermes_mnemosyne.store.writing.rows import (
@@ -53,6 +54,7 @@ def own_grave(tx: Transaction, op: Operation, uid: str) -> tuple[Any, ...] | Non
 
 def insert(tx: Transaction, entry: Entry) -> int:
     """Insert a live entry with its tokens and origins, and return its row number."""
+    tx.strangers.discard(entry.uid)
     scope = tx.scope(entry.theme, entry.subject)
     seq = tx.next_seq()
     row = row_number(scope, SHELVES[entry.target], seq)
@@ -164,6 +166,7 @@ def join(tx: Transaction, op: AddEntry, uid: str, clock: str) -> Outcome:
 
 def link(tx: Transaction, alias: str, survivor: str, op: Operation, clock: str) -> None:
     """Make one uid lead to another, and all that led to it."""
+    tx.strangers -= {alias, survivor}
     scope = tx.scope(op.theme, op.subject)
     tx.db.execute(tx.sql["delete_alias"], (survivor,))
     for (name,) in tx.db.execute(tx.sql["aliases_of"], (alias,)).fetchall():
@@ -226,6 +229,8 @@ def change(tx: Transaction, op: Operation, row: Live, new: Entry, clock: str, ac
         found = tx.live_entry(twin[0])
         assert found is not None
         other_row, other = found
+        if new.visibility != other.visibility:
+            return _beside_local(tx, op, row, new, other_row)
         tx.record("merged", other, clock=clock, at=op.at)
         tx.remove_live(other_row)
         uid = min(old.uid, other.uid)
@@ -240,8 +245,47 @@ def change(tx: Transaction, op: Operation, row: Live, new: Entry, clock: str, ac
         save(tx, row, new)
         link(tx, max(old.uid, other.uid), uid, op, clock)
         return Outcome(op_id=op.op_id, uid=uid, status="updated", uids=(uid,), notes=(f"merged:{max(old.uid, other.uid)}",))
-    save(tx, row, new)
-    return Outcome(op_id=op.op_id, uid=new.uid, status="updated", uids=(new.uid,))
+    return _written(tx, op, row, new)
+
+
+def _beside_local(tx: Transaction, op: Operation, row: Live, new: Entry, twin: Live) -> Outcome:
+    """Keep of a local and a shared entry with the same text the shared one; nothing of the local one may travel with it."""
+    other = twin.value
+    if other.visibility == "local":
+        retire_row(tx, twin, clock=max(new.clock, other.clock), at=op.at)
+        return _written(tx, op, row, new)
+    if row.value.visibility == "synced":
+        # It has just become local itself, with the text that the other one shares.
+        tx.withdraw(row.value, clock=new.clock, at=op.at)
+        row = replace(row, value=replace(row.value, visibility="local"))
+    retire_row(tx, row, clock=new.clock, at=op.at)
+    return Outcome(op_id=op.op_id, uid=other.uid, status="updated", uids=(row.value.uid,), notes=(f"merged:{row.value.uid}",))
+
+
+def _written(tx: Transaction, op: Operation, row: Live, new: Entry) -> Outcome:
+    """Save a version of an entry whose text no other one holds."""
+    old = row.value
+    assert isinstance(old, Entry)
+    renamed = _publish(tx, old, new)
+    save(tx, row, replace(new, uid=renamed))
+    notes = ("renamed",) if renamed != new.uid else ()
+    return Outcome(op_id=op.op_id, uid=renamed, status="updated", uids=(renamed,), notes=notes)
+
+
+def _publish(tx: Transaction, old: Entry, new: Entry) -> str:
+    """Note a change of visibility for other replicas, and return the uid that the row has from now on.
+
+    What has become local is forgotten there, for ever by that uid; should it be shared again, it is another row for them.
+    """
+    if old.visibility == "synced" and new.visibility == "local":
+        tx.withdraw(new, clock=new.clock, at=new.updated_at)
+    if not (old.visibility == "local" and new.visibility == "synced"):
+        return new.uid
+    uid = uuid7() if tx.is_withdrawn(new.uid) else new.uid
+    if uid == new.uid:
+        tx.db.execute(tx.sql["republish_aliases"], (tx.next_seq(), uid))
+    tx.db.execute(tx.sql["republish_history"], (uid, tx.next_seq(), new.uid))
+    return uid
 
 
 def retire(tx: Transaction, op: Retire) -> Outcome:
@@ -316,7 +360,10 @@ def undo(tx: Transaction, op: Undo) -> Outcome:
 
 
 def part(tx: Transaction, op: Undo, row: Live, merged: str, clock: str) -> Outcome:
-    """Take back an edit that made two entries one, at the clock `merged`: both live again, each under its own uid."""
+    """Take back an edit that made two entries one, at the clock `merged`.
+
+    Both live again, the other one under a new uid: on other replicas too its old one leads to the survivor for ever.
+    """
     survivor = row.value
     assert isinstance(survivor, Entry)
     versions = {
@@ -326,14 +373,14 @@ def part(tx: Transaction, op: Undo, row: Live, merged: str, clock: str) -> Outco
     if own_version := versions.pop(survivor.uid, None):
         # Its earlier text may live in a third entry by now: then these two are one.
         uids = [change(tx, op, row, replace(own_version, uid=survivor.uid), clock).uid]
-    for uid, version in versions.items():
+    for version in versions.values():
         digest = content_hash(version.content)
         scope = tx.scope(version.theme, version.subject)
         held = tx.db.execute(tx.sql["entry_by_hash"], (scope, version.target, bytes.fromhex(digest))).fetchone()
         if not held and not is_kept_out(tx, op, version.target, digest, clock=clock, explicit=True):
-            tx.db.execute(tx.sql["delete_alias"], (uid,))
-            insert(tx, replace(version, uid=uid, updated_at=op.at, clock=clock))
-            uids.append(uid)
+            parted = replace(version, uid=uuid7(), updated_at=op.at, clock=clock)
+            insert(tx, parted)
+            uids.append(parted.uid)
     return Outcome(op_id=op.op_id, uid=op.uid, status="restored", uids=tuple(uids))
 
 
@@ -344,7 +391,7 @@ def _fields(last: tuple[int, str, str, str]) -> Mapping[str, Any]:
 
 def restore(tx: Transaction, op: Operation, uid: str, fields: Mapping[str, Any], clock: str) -> Outcome:
     """Make a retired row live again under its uid, merged when its text lives in another row now."""
-    tx.db.execute(tx.sql["delete_tombstone"], (uid,))
+    tx.delete_tombstone(uid)
     if "role" in fields:
         restore_turn(tx, replace(turn_from_snapshot(fields), uid=uid, clock=clock))
         return Outcome(op_id=op.op_id, uid=uid, status="restored", uids=(uid,))
@@ -357,9 +404,10 @@ def restore(tx: Transaction, op: Operation, uid: str, fields: Mapping[str, Any],
         found = tx.live_entry(twin[0])
         assert found is not None
         row, other = found
+        if other.visibility != entry.visibility:
+            return Outcome(op_id=op.op_id, uid=other.uid, status="exists")
         survivor = min(uid, other.uid)
-        save(
-            tx,
+        save(            tx,
             row,
             replace(other, uid=survivor, clock=max(clock, other.clock), tags=tuple(sorted({*other.tags, *entry.tags})),
                     origins=tuple(sorted({*other.origins, *entry.origins}))),

@@ -7,6 +7,7 @@ import json
 from hermes_mnemosyne.store.operations import SCRATCH_THEME, Forget, Operation, Outcome
 from hermes_mnemosyne.store.writing.attribution import forget_task
 from hermes_mnemosyne.store.writing.entries import own, own_grave, release_superseded
+from hermes_mnemosyne.store.writing.rows import Grave
 from hermes_mnemosyne.store.writing.transaction import Live, Transaction
 from hermes_mnemosyne.values import TARGETS, Entry, Turn
 
@@ -47,7 +48,7 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
         for digest in digests:
             for (retired,) in tx.db.execute(tx.sql["retired_with_text"], (scope, digest)).fetchall():
                 names |= _names(tx, retired)
-            tx.db.execute(tx.sql["delete_history_with_text"], (scope, digest))
+            _erase_versions(tx, scope, digest, names)
         macs = _entry_macs(tx, theme, subject, digests)
     else:
         macs = _turn_macs(tx, (theme, subject), capture, digests)
@@ -58,18 +59,22 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
         if kind == "turn":
             forget_task(tx, name)
         if trial:
-            tx.db.execute(tx.sql["delete_tombstone"], (name,))
+            tx.delete_tombstone(name)
             continue
-        tx.db.execute(
-            tx.sql["save_tombstone"],
-            (name, scope, kind, "forgotten", visibility, op.at, clock, tx.next_seq(), None, None, None, None),
-        )
+        tx.save_tombstone(Grave(name, theme, subject, kind, "forgotten", visibility, op.at, clock, None, None, None, None, scope))
         for mac in macs:
             tx.db.execute(tx.sql["insert_forgotten"], (mac, name, scope, clock, occurrence if name == uid else 0))
     session = capture[0] if capture is not None else tx.session(scope, session_id) if session_id else None
     if session is not None:
         _end_session(tx, session)
     tx.tally.erasures += 1
+
+
+def _erase_versions(tx: Transaction, scope: int, digest: bytes, names: set[str]) -> None:
+    """Erase a text where it stands in the history of other entries; that of `names` goes whole."""
+    for version in tx.db.execute(tx.sql["versions_with_text"], (scope, digest)).fetchall():
+        if version[0] not in names:
+            tx.erase_version(scope, *version)
 
 
 def _session_of(tx: Transaction, row: Live | None, uid: str) -> str:

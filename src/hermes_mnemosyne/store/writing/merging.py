@@ -1,7 +1,9 @@
-"""Merge the state of a row as another store holds it: an import, and later a replica.
+"""Join the state of a row as another store holds it with the one here: an import, or another replica.
 
-The later clock wins and the loser goes to history; a forget beats everything of its uid; equal texts of one theme, subject and
-target become the smallest uid with the others as aliases.
+States form a join-semilattice, so that stores which have taken in the same records, in whatever order and how often, hold the same
+rows. Uids that were found to be one entry are a class, named by the smallest of them; the others lead there for ever. The state of
+a class is its version with the greatest clock. Of one clock sets are united. To be retired is a version; to be forgotten is the
+greatest state. Versions that lose are kept in history.
 """
 
 from __future__ import annotations
@@ -13,20 +15,21 @@ from typing import Any
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.store.operations import MergeRecord, Outcome
 from hermes_mnemosyne.store.records import TYPES, Fields, entry_of, turn_of
-from hermes_mnemosyne.store.writing.entries import insert, is_kept_out, link, release_superseded, retire_row, save
-from hermes_mnemosyne.store.writing.forgetting import erase
+from hermes_mnemosyne.store.writing.departed import LATER, LOCAL, forgotten, history, keep_out, refused, state_of, tombstone
+from hermes_mnemosyne.store.writing.entries import insert, is_kept_out, link, retire_row, save
 from hermes_mnemosyne.store.writing.graves import Session, capture_macs, names_of
-from hermes_mnemosyne.store.writing.rows import scope_of
+from hermes_mnemosyne.store.writing.rows import Grave, dumps, scope_of, snapshot
 from hermes_mnemosyne.store.writing.transaction import Live, Rejected, Transaction
 from hermes_mnemosyne.store.writing.turns import restore_turn
 from hermes_mnemosyne.text import content_hash
-from hermes_mnemosyne.values import ROLES, VISIBILITIES, Entry, Turn
+from hermes_mnemosyne.values import Entry, Turn
 
-_LATER = ("a later edit stands",)
+# What is united where clocks are equal, and what a store gives a row itself.
+_UNITED = ("uid", "tags", "origins", "pinned", "created_at", "superseded_by", "visibility")
 
 
 def merge(tx: Transaction, op: MergeRecord) -> Outcome:
-    """Merge one export record."""
+    """Join one record."""
     try:
         fields = Fields(op.record)
         kind = fields.choice("type", TYPES)
@@ -50,50 +53,58 @@ def _check_place(tx: Transaction, op: MergeRecord, uid: str) -> None:
     """
     for name in dict.fromkeys((uid, tx.survivor(uid))):
         row = tx.live(name)
-        grave = None if row else tx.db.execute(tx.sql["tombstone"], (name,)).fetchone()
+        grave = None if row else tx.grave(name)
         if row is not None:
             place = scope_of(row.id), row.value.theme, row.value.subject
         elif grave is not None:
-            place = grave[12], grave[1], grave[2]
+            place = grave.scope, grave.theme, grave.subject
         else:
             continue
         if (op.theme, op.subject) != place[1:] and (op.theme, op.subject) not in names_of(tx, *place):
             raise Rejected(f"{uid} belongs to another theme or subject here")
 
 
-def _refused(tx: Transaction, op: MergeRecord, uid: str) -> Outcome:
-    tx.tally.refused += 1
-    return Outcome(op_id=op.op_id, uid=uid, status="refused", notes=("forgotten",))
+def _grave(tx: Transaction, uid: str) -> Grave | None:
+    return tx.grave(uid)
 
 
-def _buried(tx: Transaction, op: MergeRecord, uid: str, clock: str) -> Outcome | None:
-    """Return the answer to a live state that a tombstone stands against; an older retirement is lifted."""
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    if grave is None:
-        return None
-    if grave[4] == "forgotten":
-        return _refused(tx, op, uid)
-    if grave[7] >= clock:
-        return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=_LATER)
-    tx.db.execute(tx.sql["delete_tombstone"], (uid,))
-    return None
+def _older(tx: Transaction, op: MergeRecord, loser: Entry | Turn, winner: Entry | Turn | None) -> Outcome:
+    """Keep a version that comes too late, and say so."""
+    _keep_loser(tx, op, loser, winner)
+    return Outcome(op_id=op.op_id, uid=loser.uid, status="unchanged", notes=LATER)
 
 
-def _state(tx: Transaction, uid: str) -> str:
-    """Return `retired` or `forgotten` for a row with a tombstone, else an empty text."""
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    return grave[4] if grave else ""
-
-
-def _keep_loser(tx: Transaction, op: MergeRecord, loser: Entry, winner: Entry) -> None:
+def _keep_loser(tx: Transaction, op: MergeRecord, loser: Entry | Turn, winner: Entry | Turn | None) -> None:
     """Keep the version that lost in history, where it differs in what a person wrote."""
-    blank = {"uid": "", "clock": "", "updated_at": "", "created_at": "", "seq": 0, "origins": ()}
-    if replace(loser, **blank) != replace(winner, **blank):  # type: ignore[arg-type]
-        tx.record("lost", loser, clock=loser.clock, at=op.at)
+    blank: dict[str, Any] = {"uid": "", "clock": "", "created_at": "", "seq": 0}
+    if isinstance(loser, Entry):
+        blank |= {"updated_at": "", "origins": ()}
+    if winner is None or replace(loser, **blank) != replace(winner, **blank):
+        at = loser.updated_at if isinstance(loser, Entry) else loser.created_at
+        tx.record("lost", loser, clock=loser.clock, at=at or op.at)
+        tx.tally.mixed = True
 
 
-def _joined(later: Entry, earlier: Entry, uid: str) -> Entry:
+# -- versions --------------------------------------------------------------------------------------------------------------------
+
+
+def _rank(value: Entry | Turn) -> tuple[str, str, str]:
+    """Return what decides between two versions: the clock; where two stores gave out the same one, the texts themselves."""
+    rest = {name: part for name, part in snapshot(value).items() if name not in _UNITED}
+    return value.clock, content_hash(value.content), dumps(rest)
+
+
+def _joined(one: Entry, other: Entry, uid: str) -> Entry:
+    """Return the join of two versions of a class."""
+    later, earlier = (one, other) if _rank(one) >= _rank(other) else (other, one)
+    if one.clock == other.clock:
+        return replace(_united(later, earlier, uid), superseded_by=one.superseded_by and other.superseded_by)
+    return replace(later, uid=uid)
+
+
+def _united(later: Entry, earlier: Entry, uid: str) -> Entry:
     """Return one entry for two of the same text."""
+    by = later.superseded_by
     return replace(
         later,
         uid=uid,
@@ -101,6 +112,7 @@ def _joined(later: Entry, earlier: Entry, uid: str) -> Entry:
         origins=tuple(sorted({*later.origins, *earlier.origins})),
         pinned=later.pinned or earlier.pinned,
         created_at=min(later.created_at, earlier.created_at),
+        superseded_by=None if by in (later.uid, earlier.uid) else by,
     )
 
 
@@ -111,74 +123,125 @@ def _twin(tx: Transaction, entry: Entry) -> tuple[Live, Entry] | None:
     return tx.live_entry(found[0]) if found and found[0] != entry.uid else None
 
 
+# -- entries ---------------------------------------------------------------------------------------------------------------------
+
+
 def _entry(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
     new = entry_of(record, at=op.at)
     new = replace(new, uid=tx.survivor(new.uid))
-    if new.superseded_by and _state(tx, new.superseded_by):
+    if new.superseded_by and (new.superseded_by == new.uid or state_of(tx, new.superseded_by)):
         new = replace(new, superseded_by=None)
-    if buried := _buried(tx, op, new.uid, new.clock):
-        return buried
+    grave = tx.grave(new.uid)
+    if barred := _barred(tx, op, new.uid, grave):
+        return barred
     row = tx.live(new.uid)
-    if row is not None and row.value.clock == new.clock:
-        return Outcome(op_id=op.op_id, uid=new.uid, status="exists")
+    if row is not None and (known := _known(op, row, new)):
+        return known
     if is_kept_out(tx, op, new.target, content_hash(new.content), clock=new.clock, explicit=True):
-        return _refused(tx, op, new.uid)
-    if row is not None:
-        return _version(tx, op, row, new)
-    twin = _twin(tx, new)
-    if twin is None:
-        insert(tx, new)
-        return Outcome(op_id=op.op_id, uid=new.uid, status="added", uids=(new.uid,))
-    other_row, other = twin
-    later, earlier = (new, other) if new.clock > other.clock else (other, new)
-    _keep_loser(tx, op, earlier, later)
-    survivor = min(new.uid, other.uid)
-    save(tx, other_row, _joined(later, earlier, survivor))
-    link(tx, max(new.uid, other.uid), survivor, op, later.clock)
-    return Outcome(op_id=op.op_id, uid=survivor, status="exists", uids=(survivor,), notes=("merged",))
+        return keep_out(tx, op, record, new.uid)
+    if grave is not None and grave.clock >= new.clock:
+        return _older(tx, op, new, None)
+    if grave is not None:
+        tx.delete_tombstone(new.uid)
+    return _settle(tx, op, None, new) if row is None else _version(tx, op, row, new)
 
 
-def _version(tx: Transaction, op: MergeRecord, row: Live, new: Entry) -> Outcome:
-    """Take in another version of a live entry."""
+def _barred(tx: Transaction, op: MergeRecord, uid: str, grave: Grave | None) -> Outcome | None:
+    """Return the answer to a record of what is gone for good, or only for others."""
+    if grave is not None and grave.state == "forgotten":
+        return refused(tx, op, uid)
+    if tx.is_withdrawn(uid):
+        return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=LOCAL)
+    return None
+
+
+def _known(op: MergeRecord, row: Live, new: Entry) -> Outcome | None:
+    """Return the answer where a version is here already or is of no concern here."""
     old = row.value
     if not isinstance(old, Entry):
         raise Rejected(f"{new.uid} is a turn here and an entry there")
     if (new.theme, new.subject, new.target) != (old.theme, old.subject, old.target):
         raise Rejected(f"{new.uid} belongs to another theme or target here")
-    if new.clock < old.clock:
-        _keep_loser(tx, op, new, old)
-        return Outcome(op_id=op.op_id, uid=old.uid, status="unchanged", notes=_LATER)
-    _keep_loser(tx, op, old, new)
-    twin = _twin(tx, new)
+    if replace(old, seq=0) == new:
+        return Outcome(op_id=op.op_id, uid=new.uid, status="exists")
+    return None
+
+
+def _version(tx: Transaction, op: MergeRecord, row: Live, new: Entry) -> Outcome:
+    """Join another version of a live entry."""
+    old = row.value
+    assert isinstance(old, Entry)
+    result = _joined(new, old, old.uid)
+    is_same = _rank(new) == _rank(old)
+    if replace(result, seq=old.seq) == old:
+        return Outcome(op_id=op.op_id, uid=old.uid, status="exists") if is_same else _older(tx, op, new, old)
+    if not is_same:
+        _keep_loser(tx, op, min(new, old, key=_rank), result)
+    return _settle(tx, op, row, result)
+
+
+def _settle(tx: Transaction, op: MergeRecord, row: Live | None, entry: Entry) -> Outcome:
+    """Write the state of a class, and make it one with another class that holds the same text."""
+    status = "added" if row is None else "updated"
+    twin = _twin(tx, entry)
     if twin is None:
-        save(tx, row, new)
-        return Outcome(op_id=op.op_id, uid=old.uid, status="updated", uids=(old.uid,))
+        if row is None:
+            insert(tx, entry)
+        else:
+            save(tx, row, entry)
+        tx.tally.mixed |= snapshot(entry) != _sent(op)
+        return Outcome(op_id=op.op_id, uid=entry.uid, status=status, uids=(entry.uid,))
     other_row, other = twin
-    later, earlier = (new, other) if new.clock > other.clock else (other, new)
+    if other.visibility != entry.visibility:
+        return _beside_local(tx, op, row, entry, other_row)
+    later, earlier = (entry, other) if _rank(entry) >= _rank(other) else (other, entry)
     _keep_loser(tx, op, earlier, later)
-    tx.remove_live(other_row)
-    survivor = min(old.uid, other.uid)
-    save(tx, row, _joined(later, earlier, survivor))
-    link(tx, max(old.uid, other.uid), survivor, op, later.clock)
-    return Outcome(op_id=op.op_id, uid=survivor, status="updated", uids=(survivor,), notes=("merged",))
+    survivor, alias = sorted((entry.uid, other.uid))
+    united = _united(later, earlier, survivor)
+    if row is None:
+        save(tx, other_row, united)
+    else:
+        tx.remove_live(other_row)
+        save(tx, row, united)
+    link(tx, alias, survivor, op, later.clock)
+    tx.tally.mixed = True
+    return Outcome(op_id=op.op_id, uid=survivor, status="exists" if row is None else status, uids=(survivor,), notes=("merged",))
+
+
+def _beside_local(tx: Transaction, op: MergeRecord, row: Live | None, entry: Entry, twin: Live) -> Outcome:
+    """Keep of a local and a shared entry with the same text the shared one; nothing of the local one may travel with it."""
+    other = twin.value
+    local = twin if other.visibility == "local" else row
+    if local is not None:
+        retire_row(tx, local, clock=max(entry.clock, local.value.clock), at=op.at)
+    if entry.visibility == "local":
+        return Outcome(op_id=op.op_id, uid=other.uid, status="exists")
+    return _settle(tx, op, row, entry)
+
+
+def _sent(op: MergeRecord) -> dict[str, Any]:
+    """Return the fields of a record as a snapshot has them."""
+    return {name: part for name, part in op.record.items() if name not in {"type", "vector"}}
+
+
+# -- turns -----------------------------------------------------------------------------------------------------------------------
 
 
 def _turn(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
     new = turn_of(record, at=op.at)
     new = replace(new, uid=tx.survivor(new.uid))
-    if buried := _buried(tx, op, new.uid, new.clock):
-        return buried
+    grave = tx.grave(new.uid)
+    if barred := _barred(tx, op, new.uid, grave):
+        return barred
     row = tx.live(new.uid)
-    if row is not None:
-        if not isinstance(row.value, Turn):
-            raise Rejected(f"{new.uid} is an entry here and a turn there")
-        if (new.theme, new.subject) != (row.value.theme, row.value.subject):
-            raise Rejected(f"{new.uid} belongs to another theme here")
-        if new.clock <= row.value.clock:
-            return Outcome(op_id=op.op_id, uid=new.uid, status="exists")
-        tx.remove_live(row)
-        restore_turn(tx, new)
-        return Outcome(op_id=op.op_id, uid=new.uid, status="updated", uids=(new.uid,))
+    if row is not None and not isinstance(row.value, Turn):
+        raise Rejected(f"{new.uid} is an entry here and a turn there")
+    if row is not None and (new.theme, new.subject) != (row.value.theme, row.value.subject):
+        raise Rejected(f"{new.uid} belongs to another theme here")
+    if row is not None and _rank(new) <= _rank(row.value):
+        return Outcome(op_id=op.op_id, uid=new.uid, status="exists")
+    if grave is not None and grave.clock >= new.clock:
+        return _older(tx, op, new, None)
     scope = tx.scope(new.theme, new.subject)
     session = tx.session(scope, new.session_id)
     digest = content_hash(new.content)
@@ -186,117 +249,96 @@ def _turn(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcom
         where = Session(scope, session, new.theme, new.subject, new.session_id)
         macs = capture_macs(tx, where, new.role, digest)
         if any(tx.db.execute(tx.sql["forgotten_occurrence"], (mac, new.occurrence)).fetchone() for mac in macs):
-            return _refused(tx, op, new.uid)
+            return keep_out(tx, op, record, new.uid)
+    if grave is not None:
+        tx.delete_tombstone(new.uid)
+    if row is not None:
+        tx.remove_live(row)
     twin = tx.db.execute(tx.sql["turn_by_capture"], (session, new.role, bytes.fromhex(digest), new.occurrence)).fetchone()
-    if twin is None:
+    found = tx.live(twin[0]) if twin else None
+    if found is None:
         restore_turn(tx, new)
-        return Outcome(op_id=op.op_id, uid=new.uid, status="added", uids=(new.uid,))
-    found = tx.live(twin[0])
-    assert found is not None
-    other = found.value
-    assert isinstance(other, Turn)
-    survivor = min(new.uid, other.uid)
-    if new.clock > other.clock:
-        tx.remove_live(found)
-        restore_turn(tx, replace(new, uid=survivor))
-    elif survivor != other.uid:
-        tx.db.execute(tx.sql["replace_turn_uid"], (survivor, tx.next_seq(), found.id))
-    link(tx, max(new.uid, other.uid), survivor, op, max(new.clock, other.clock))
+        tx.tally.mixed |= snapshot(new) != _sent(op)
+        return Outcome(op_id=op.op_id, uid=new.uid, status="updated" if row else "added", uids=(new.uid,))
+    survivor, alias = sorted((new.uid, found.value.uid))
+    later = max((new, found.value), key=_rank)
+    assert isinstance(later, Turn)
+    tx.remove_live(found)
+    restore_turn(tx, replace(later, uid=survivor))
+    link(tx, alias, survivor, op, later.clock)
+    tx.tally.mixed = True
     return Outcome(op_id=op.op_id, uid=survivor, status="exists", uids=(survivor,), notes=("merged",))
+
+
+# -- classes ---------------------------------------------------------------------------------------------------------------------
 
 
 def _alias(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
     fields = Fields(record)
-    uid, clock = fields.name("uid"), fields.stamp("clock")
-    survivor = tx.survivor(fields.name("survivor"))
-    known = tx.db.execute(tx.sql["alias_with_clock"], (uid,)).fetchone()
-    if uid == survivor or (known and (known[0] == survivor or known[1] >= clock)):
-        return Outcome(op_id=op.op_id, uid=survivor, status="exists")
-    row = tx.live(uid)
-    if row is not None and row.value.uid == uid:
-        if row.value.clock > clock:
-            return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=_LATER)
-        if _state(tx, survivor) == "forgotten":
-            erase(tx, op, uid, clock)
-        else:
-            tx.record("merged", row.value, clock=clock, at=op.at)
-            tx.remove_live(row)
-    elif _state(tx, uid) == "forgotten" and _state(tx, survivor) != "forgotten":
+    one, other = tx.survivor(fields.name("uid")), tx.survivor(fields.name("survivor"))
+    if one == other:
+        return Outcome(op_id=op.op_id, uid=one, status="exists")
+    survivor, alias = sorted((one, other))
+    _check_kinds(tx, one, other)
+    if any(_is_local(tx, uid) for uid in (one, other)):
+        # To others what has become local here is forgotten, and so is what they found to be one with it.
+        for uid in (one, other):
+            if not _is_local(tx, uid):
+                forgotten(tx, op, {**record, "uid": uid, "kind": "entry", "state": "forgotten", "at": op.at}, uid)
+        return Outcome(op_id=op.op_id, uid=survivor, status="unchanged", notes=LOCAL)
+    if "forgotten" in (state_of(tx, one), state_of(tx, other)):
         # The two were one where they were merged, so the forgetting of one is that of the other.
-        _forgotten(tx, op, {**record, "uid": survivor, "kind": "entry", "state": "forgotten", "at": op.at}, survivor)
-    link(tx, uid, survivor, op, clock)
-    return Outcome(op_id=op.op_id, uid=survivor, status="added", uids=(uid,))
-
-
-def _history(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
-    fields = Fields(record)
-    uid, action, at, clock = fields.name("uid"), fields.name("action"), fields.time("at"), fields.stamp("clock")
-    before = {"theme": op.theme, "subject": op.subject, **fields.object("before"), "uid": uid}
-    value = turn_of(before, at=at) if "role" in before else entry_of(before, at=at)
-    if (value.theme, value.subject) != (op.theme, op.subject):
-        raise Rejected(f"the version before belongs to theme {value.theme}, not {op.theme}")
-    if _state(tx, uid) == "forgotten":
-        return _refused(tx, op, uid)
-    if isinstance(value, Entry) and is_kept_out(tx, op, value.target, content_hash(value.content), clock=clock, explicit=True):
-        return _refused(tx, op, uid)
-    added = tx.record(action, value, clock=clock, at=at).rowcount > 0
-    return Outcome(op_id=op.op_id, uid=uid, status="added" if added else "exists")
-
-
-def _tombstone(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
-    fields = Fields(record)
-    uid, clock, at = fields.name("uid"), fields.stamp("clock"), fields.time("at")
-    state = fields.choice("state", ("retired", "forgotten"))
-    kept_out = fields.keeps_out()
-    outcome = _retired(tx, op, record, uid) if state == "retired" else _forgotten(tx, replace(op, at=at), record, uid)
-    scope = tx.scope(op.theme, op.subject)
-    for mac, since, occurrence in kept_out:
-        tx.db.execute(tx.sql["insert_forgotten"], (mac, uid, scope, since, occurrence))
-    if outcome.uids:
-        release_superseded(tx, uid, clock=clock, at=at)
-    return outcome
-
-
-def _retired(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: str) -> Outcome:
-    clock = str(record["clock"])
-    grave = tx.db.execute(tx.sql["tombstone"], (uid,)).fetchone()
-    if grave is not None and (grave[4] == "forgotten" or grave[7] >= clock):
-        return Outcome(op_id=op.op_id, uid=uid, status="exists")
-    row = tx.live(uid)
-    if row is not None and (row.value.uid != uid or row.value.clock >= clock):
-        return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=_LATER)
-    if row is not None:
-        retire_row(tx, row, clock=clock, at=str(record["at"]))
+        for uid in (one, other):
+            forgotten(tx, op, {**record, "uid": uid, "kind": "entry", "state": "forgotten", "at": op.at}, uid)
     else:
-        _save(tx, op, record, uid)
-    return Outcome(op_id=op.op_id, uid=uid, status="retired", uids=(uid,))
+        _unite(tx, op, alias, survivor)
+    link(tx, alias, survivor, op, fields.stamp("clock"))
+    tx.tally.mixed |= (alias, survivor) != (record["uid"], record["survivor"])
+    return Outcome(op_id=op.op_id, uid=survivor, status="added", uids=(alias,))
 
 
-def _forgotten(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: str) -> Outcome:
-    if _state(tx, uid) == "forgotten":
-        return Outcome(op_id=op.op_id, uid=uid, status="exists")
-    real = tx.survivor(uid)
-    if tx.live(real) is not None or _state(tx, real) == "retired":
-        erase(tx, op, real, str(record["clock"]))
-    if not _state(tx, uid):
-        _save(tx, op, record, uid)
-    tx.db.execute(tx.sql["delete_history"], (uid,))
-    return Outcome(op_id=op.op_id, uid=uid, status="forgotten", uids=(uid,))
+def _is_local(tx: Transaction, uid: str) -> bool:
+    row, grave = tx.live(uid), tx.grave(uid)
+    visibility = row.value.visibility if row else grave.visibility if grave else ""
+    return visibility == "local" or tx.is_withdrawn(uid)
 
 
-def _save(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: str) -> None:
-    """Save a tombstone as the record tells it."""
-    fields = Fields(record)
-    scope = tx.scope(op.theme, op.subject)
-    capture: tuple[object, ...] = (None, None, None, None)
-    if fields.has("session_id"):
-        capture = (
-            tx.session(scope, fields.text("session_id")), fields.choice("role", ROLES), fields.digest("content_hash"),
-            fields.integer("occurrence", least=1),
-        )  # fmt: skip
-    kind, state = fields.choice("kind", ("entry", "turn")), fields.choice("state", ("retired", "forgotten"))
-    visibility, at, clock = fields.choice("visibility", VISIBILITIES, "synced"), fields.time("at"), fields.stamp("clock")
-    tx.db.execute(tx.sql["save_tombstone"], (uid, scope, kind, state, visibility, at, clock, tx.next_seq(), *capture))
+def _check_kinds(tx: Transaction, one: str, other: str) -> None:
+    rows = [row.value for row in map(tx.live, (one, other)) if row is not None]
+    shelves = {(row.kind, row.target if isinstance(row, Entry) else "") for row in rows}
+    if len(shelves) > 1:
+        raise Rejected(f"{one} and {other} are of two kinds here")
 
 
-_HANDLERS = {"entry": _entry, "turn": _turn, "alias": _alias, "history": _history, "tombstone": _tombstone}
+def _unite(tx: Transaction, op: MergeRecord, alias: str, survivor: str) -> None:
+    """Make the states of two classes one, under the uid `survivor`."""
+    rows = [row for row in (tx.live(alias), tx.live(survivor)) if row is not None]
+    graves = [grave for grave in (tx.grave(alias), tx.grave(survivor)) if grave is not None]
+    best = max(rows, key=lambda row: _rank(row.value), default=None)
+    retired = max(graves, key=lambda grave: grave.clock, default=None)
+    for row in rows:
+        if row is not best:
+            assert best is not None
+            tx.record("merged", row.value, clock=best.value.clock, at=op.at)
+            tx.remove_live(row)
+    for grave in graves:
+        tx.delete_tombstone(grave.uid)
+    if best is not None:
+        value = replace(best.value, uid=survivor)
+        others = [row.value for row in rows if row is not best and row.value.content == value.content]
+        if isinstance(value, Entry):
+            for other in others:
+                assert isinstance(other, Entry)
+                value = _united(value, other, survivor)
+            save(tx, best, value)
+        elif value.uid != best.value.uid:
+            tx.db.execute(tx.sql["replace_turn_uid"], (survivor, tx.next_seq(), best.id))
+        tx.tally.mixed = True
+        now = tx.live(survivor)
+        if retired is not None and now is not None and retired.clock >= value.clock:
+            retire_row(tx, now, clock=retired.clock, at=retired.at)
+    elif retired is not None:
+        tx.save_tombstone(retired._replace(uid=survivor))
+
+
+_HANDLERS = {"entry": _entry, "turn": _turn, "alias": _alias, "history": history, "tombstone": tombstone}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hermes_mnemosyne.values import Entry, Origin, Turn
 
@@ -13,6 +13,24 @@ MEMORY, USER, TURN = 0, 1, 2
 SHELVES = {"memory": MEMORY, "user": USER}
 _SEQ_BITS = 36
 _SHELF_BITS = 2
+
+
+class Grave(NamedTuple):
+    """A tombstone. Of a retired turn it has the capture key: session number, role, content hash and occurrence."""
+
+    uid: str
+    theme: str
+    subject: str
+    kind: str
+    state: str
+    visibility: str
+    at: str
+    clock: str
+    session: int | None
+    role: str | None
+    hash: bytes | None
+    occurrence: int | None
+    scope: int
 
 
 def row_number(scope: int, shelf: int, seq: int) -> int:

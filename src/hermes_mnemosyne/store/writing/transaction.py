@@ -14,6 +14,7 @@ from hermes_mnemosyne.store.protocol import Analyser, ContentKey
 from hermes_mnemosyne.store.writing.database import Database, Index, Result, Tokens
 from hermes_mnemosyne.store.writing.rows import (
     TURN,
+    Grave,
     dumps,
     entry_value,
     row_number,
@@ -84,7 +85,10 @@ class Live:
 
 @dataclass
 class Tally:
-    """What a transaction has changed so far and must write at its end; copied at a savepoint."""
+    """What a transaction has changed so far and must write at its end; copied at a savepoint.
+
+    `mixed` tells that a merge gave another row than the record that it was given.
+    """
 
     seq: int
     clock: str
@@ -92,11 +96,12 @@ class Tally:
     speakers: dict[tuple[int, str], int] = field(default_factory=dict)
     refused: int = 0
     erasures: int = 0
+    mixed: bool = False
     done: list[str] = field(default_factory=list)
 
     def copy(self) -> Tally:
         """Return an independent copy."""
-        return Tally(self.seq, self.clock, dict(self.rows), dict(self.speakers), self.refused, self.erasures, list(self.done))
+        return replace(self, rows=dict(self.rows), speakers=dict(self.speakers), done=list(self.done))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,9 @@ class Transaction:
         self.scopes = dict(tools.scopes)
         self.sessions: dict[tuple[int, str], int] = {}
         self.foreseen: dict[Hashable, Any] = {}
+        # Uids known to stand in no table: of them nothing need be asked.
+        self.strangers: set[str] = set()
+        self._without_gone: set[tuple[int, str]] = set()
         self.index = tools.dialect.index(db)
         self.clock.observe(last)
 
@@ -140,6 +148,16 @@ class Transaction:
         """Return the next change number of this store."""
         self.tally.seq += 1
         return self.tally.seq
+
+    @property
+    def first_seq(self) -> int:
+        """The first change number of this transaction, should it change anything."""
+        return int(self._start[0]) + 1
+
+    def wind_back(self) -> None:
+        """Take the greatest clock that stands in a row for that of the store: a clock that ran ahead was corrected."""
+        self.tally.clock = self.db.execute(self.sql["greatest_clock"]).fetchone()[0] or ""
+        self.clock.wind_back(self.tally.clock)
 
     def stamp(self, op: Operation) -> str:
         """Return the edit clock of an operation.
@@ -205,11 +223,15 @@ class Transaction:
 
     def survivor(self, uid: str) -> str:
         """Return the uid that an alias leads to, else the uid itself."""
+        if uid in self.strangers:
+            return uid
         row = self.db.execute(self.sql["alias"], (uid,)).fetchone()
         return row[0] if row else uid
 
     def live(self, uid: str) -> Live | None:
         """Return the live row of a uid or alias."""
+        if uid in self.strangers:
+            return None
         for candidate in dict.fromkeys((uid, self.survivor(uid))):
             if row := self.db.execute(self.sql["entry_by_uid"], (candidate,)).fetchone():
                 return Live(row[0], entry_value(row), row[21])
@@ -267,8 +289,12 @@ class Transaction:
         """Keep a copy of a row as it is before a change; no row is changed when it is kept already."""
         scope = self.scope(value.theme, value.subject)
         digest = bytes.fromhex(content_hash(value.content))
-        fields = (value.uid, scope, action, at, clock, digest, dumps(snapshot(value)))
+        fields = (value.uid, scope, action, at, clock, digest, dumps(snapshot(value)), self.next_seq())
         return self.db.execute(self.sql["insert_history"], fields)
+
+    def erase_version(self, scope: int, uid: str, action: str, at: str, clock: str) -> None:
+        """Erase a version that history holds or might come to hold."""
+        self.db.execute(self.sql["erase_version"], (uid, scope, action, at, clock, self.next_seq()))
 
     def remove_live(self, row: Live) -> None:
         """Delete a live row with its tokens and vectors; neighbours of a turn lose its words."""
@@ -295,13 +321,39 @@ class Transaction:
         """Leave a tombstone for a row; a retired turn keeps its capture key, a forgotten one only a keyed hash elsewhere."""
         value = row.value
         scope = self.scope(value.theme, value.subject)
-        capture: tuple[object, ...] = (None, None, None, None)
+        capture: tuple[Any, Any, Any, Any] = (None, None, None, None)
         if state == "retired" and isinstance(value, Turn):
             capture = (row.session, value.role, row.hash, value.occurrence)
-        self.db.execute(
-            self.sql["save_tombstone"],
-            (value.uid, scope, value.kind, state, value.visibility, at, clock, self.next_seq(), *capture),
-        )
+        place = value.theme, value.subject
+        self.save_tombstone(Grave(value.uid, *place, value.kind, state, value.visibility, at, clock, *capture, scope))
+
+    def grave(self, uid: str) -> Grave | None:
+        """Return the tombstone of a uid."""
+        row = None if uid in self.strangers else self.db.execute(self.sql["tombstone"], (uid,)).fetchone()
+        return Grave(*row) if row else None
+
+    def save_tombstone(self, grave: Grave) -> None:
+        """Write a tombstone, in place of the one that there may be."""
+        self.strangers.discard(grave.uid)
+        self._without_gone.discard((grave.scope, grave.state))
+        capture = grave.session, grave.role, grave.hash, grave.occurrence
+        fields = (grave.uid, grave.scope, grave.kind, grave.state, grave.visibility, grave.at, grave.clock, self.next_seq())
+        self.db.execute(self.sql["save_tombstone"], (*fields, *capture))
+
+    def delete_tombstone(self, uid: str) -> None:
+        """Take a tombstone away."""
+        self.db.execute(self.sql["delete_tombstone"], (uid,))
+
+    def withdraw(self, value: Entry | Turn, *, clock: str, at: str) -> None:
+        """Note that a row which may stand on other replicas has become local: there it is to be forgotten."""
+        scope = self.scope(value.theme, value.subject)
+        aliases = self.db.execute(self.sql["aliases_of"], (value.uid,)).fetchall()
+        for uid in (value.uid, *(alias for (alias,) in aliases)):
+            self.db.execute(self.sql["insert_withdrawn"], (uid, scope, value.kind, at, clock, self.next_seq()))
+
+    def is_withdrawn(self, uid: str) -> bool:
+        """Tell whether a row of this uid has become local."""
+        return uid not in self.strangers and self.db.execute(self.sql["withdrawn"], (uid,)).fetchone() is not None
 
     def note_speaker(self, row: int, speaker: str, change: int) -> None:
         """Count a turn of a named speaker."""
@@ -311,12 +363,18 @@ class Transaction:
 
     def has_gone(self, scope: int, state: str) -> bool:
         """Tell whether a scope has tombstones of this state."""
-        return self.db.execute(self.sql["any_gone"], (scope, state)).fetchone() is not None
+        if (scope, state) in self._without_gone:
+            return False
+        found = self.db.execute(self.sql["any_gone"], (scope, state)).fetchone() is not None
+        if not found:
+            self._without_gone.add((scope, state))
+        return found
 
     # -- new rows ----------------------------------------------------------------------------------------------------------------
 
     def insert_turn(self, turn: Turn, session: int, derived: tuple[bytes, str, str]) -> int:
         """Insert a live turn and return its row number; `derived` are its content hash, its tokens and those of its neighbours."""
+        self.strangers.discard(turn.uid)
         digest, body, context = derived
         scope = self.scope(turn.theme, turn.subject)
         seq = self.next_seq()
@@ -355,6 +413,7 @@ class Transaction:
         self.db.execute("ROLLBACK TO operation")
         self.db.execute("RELEASE operation")
         self.foreseen.clear()
+        self.strangers.clear()
         self.tally, self.scopes, self.sessions, self.index = mark.tally, mark.scopes, mark.sessions, mark.index
 
     def release(self) -> None:

@@ -69,7 +69,7 @@ SELECT id FROM (
 
 -- name: history
 SELECT uid, action, at, clock, snapshot FROM mnemosyne.history
-WHERE uid IN (SELECT $1 UNION ALL SELECT uid FROM mnemosyne.aliases WHERE survivor = $1) ORDER BY clock, action COLLATE "C", uid
+WHERE snapshot <> '{}' AND uid IN (SELECT $1 UNION ALL SELECT uid FROM mnemosyne.aliases WHERE survivor = $1) ORDER BY clock, action COLLATE "C", uid
 
 -- name: grave
 SELECT s.theme, s.subject, t.state FROM mnemosyne.tombstones AS t JOIN mnemosyne.scopes AS s ON s.id = t.scope WHERE t.uid = $1
@@ -129,7 +129,7 @@ ORDER BY a.uid
 
 -- name: export_history
 SELECT h.uid, h.action, h.at, h.clock, h.snapshot, s.theme, s.subject
-FROM mnemosyne.history AS h JOIN mnemosyne.scopes AS s ON s.id = h.scope ORDER BY h.uid, h.clock, h.action
+FROM mnemosyne.history AS h JOIN mnemosyne.scopes AS s ON s.id = h.scope WHERE h.snapshot <> '{}' ORDER BY h.uid, h.clock, h.action
 
 -- name: export_tombstones
 SELECT t.uid, s.theme, s.subject, t.kind, t.state, t.visibility, t.at, t.clock, n.session_id, t.role, encode(t.content_hash, 'hex'),

@@ -173,17 +173,17 @@ ON CONFLICT (scope, md5(speaker)) DO UPDATE SET turns = k.turns + excluded.turns
 DELETE FROM mnemosyne.speakers WHERE scope = $1 AND turns <= 0
 
 -- name: insert_history
-INSERT INTO mnemosyne.history (uid, scope, action, at, clock, content_hash, snapshot) VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO mnemosyne.history (uid, scope, action, at, clock, content_hash, snapshot, seq) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT DO NOTHING
 
 -- name: last_change
 SELECT 0, action, snapshot, clock FROM mnemosyne.history
-WHERE action <> 'lost' AND uid IN (SELECT $1 UNION ALL SELECT uid FROM mnemosyne.aliases WHERE survivor = $1)
+WHERE action <> 'lost' AND snapshot <> '{}' AND uid IN (SELECT $1 UNION ALL SELECT uid FROM mnemosyne.aliases WHERE survivor = $1)
 ORDER BY clock DESC, action DESC LIMIT 1
 
 -- name: merged_rows
 SELECT uid, snapshot FROM mnemosyne.history
-WHERE clock = $2 AND action IN ('edited', 'merged')
+WHERE snapshot <> '{}' AND clock = $2 AND action IN ('edited', 'merged')
     AND uid IN (SELECT $1 UNION ALL SELECT uid FROM mnemosyne.aliases WHERE survivor = $1)
 
 -- name: delete_empty_session
@@ -194,7 +194,7 @@ DELETE FROM mnemosyne.sessions AS n WHERE n.id = $1
         WHERE e.scope = n.scope AND md5(e.session_id) = md5(n.session_id) AND e.session_id = n.session_id AND e.session_id <> '')
 
 -- name: hashes_in_history
-SELECT DISTINCT content_hash FROM mnemosyne.history WHERE uid = $1
+SELECT DISTINCT content_hash FROM mnemosyne.history WHERE uid = $1 AND snapshot <> '{}'
 
 -- name: delete_history
 DELETE FROM mnemosyne.history WHERE uid = $1
@@ -204,8 +204,13 @@ SELECT h.uid FROM mnemosyne.history AS h JOIN mnemosyne.tombstones AS t ON t.uid
 WHERE h.scope = $1 AND h.content_hash = $2 AND h.action = 'retired' AND t.kind = 'entry' AND t.state = 'retired'
     AND h.clock = (SELECT max(l.clock) FROM mnemosyne.history AS l WHERE l.uid = h.uid AND l.action = 'retired')
 
--- name: delete_history_with_text
-DELETE FROM mnemosyne.history WHERE scope = $1 AND content_hash = $2 AND snapshot::jsonb -> 'role' IS NULL
+-- name: versions_with_text
+SELECT uid, action, at, clock FROM mnemosyne.history WHERE scope = $1 AND content_hash = $2 AND snapshot::jsonb -> 'role' IS NULL
+
+-- name: erase_version
+-- What is left of it tells other replicas to erase theirs.
+INSERT INTO mnemosyne.history AS h (uid, scope, action, at, clock, content_hash, snapshot, seq) VALUES ($1, $2, $3, $4, $5, '', '{}', $6)
+ON CONFLICT (scope, uid, clock, action) DO UPDATE SET content_hash = '', snapshot = '{}', seq = excluded.seq WHERE h.snapshot <> '{}'
 
 -- name: tombstone
 SELECT t.uid, s.theme, s.subject, t.kind, t.state, t.visibility, t.at, t.clock, t.session, t.role, t.content_hash, t.occurrence,
@@ -233,6 +238,39 @@ SELECT max(clock) FROM mnemosyne.forgotten WHERE mac = $1
 -- name: insert_forgotten
 INSERT INTO mnemosyne.forgotten AS f VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (mac, uid) DO UPDATE SET clock = greatest(f.clock, excluded.clock)
+
+-- name: withdrawn
+SELECT 1 FROM mnemosyne.withdrawn WHERE uid = $1
+
+-- name: insert_withdrawn
+INSERT INTO mnemosyne.withdrawn VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (uid) DO UPDATE SET at = excluded.at, clock = excluded.clock, seq = excluded.seq
+
+-- name: republish_aliases
+UPDATE mnemosyne.aliases SET seq = $1 WHERE survivor = $2
+
+-- name: republish_history
+UPDATE mnemosyne.history SET uid = $1, seq = $2 WHERE uid = $3
+
+-- name: known_uids
+-- Those of some uids that stand in any table.
+SELECT j.uid FROM unnest($1::text[]) AS j (uid)
+WHERE EXISTS (SELECT 1 FROM mnemosyne.entries AS e WHERE e.uid = j.uid) OR EXISTS (SELECT 1 FROM mnemosyne.turns AS t WHERE t.uid = j.uid)
+    OR EXISTS (SELECT 1 FROM mnemosyne.tombstones AS g WHERE g.uid = j.uid) OR EXISTS (SELECT 1 FROM mnemosyne.aliases AS a WHERE a.uid = j.uid)
+    OR EXISTS (SELECT 1 FROM mnemosyne.withdrawn AS w WHERE w.uid = j.uid)
+
+-- name: kept
+SELECT value FROM mnemosyne.meta WHERE key = $1
+
+-- name: drop_kept
+DELETE FROM mnemosyne.meta WHERE key = $1
+
+-- name: drop_kept_like
+DELETE FROM mnemosyne.meta WHERE left(key, length($1)) = $1
+
+-- name: greatest_clock
+SELECT max(clock) FROM (SELECT max(clock) AS clock FROM mnemosyne.entries UNION ALL SELECT max(clock) FROM mnemosyne.turns
+    UNION ALL SELECT max(clock) FROM mnemosyne.tombstones) AS c
 
 -- name: delete_injected
 DELETE FROM mnemosyne.injected WHERE uid = $1

@@ -61,7 +61,7 @@ ORDER BY at, uid LIMIT :limit OFFSET :offset
 
 -- name: history
 SELECT uid, action, at, clock, snapshot FROM history
-WHERE uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1) ORDER BY clock, action, uid
+WHERE snapshot <> '{}' AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1)) ORDER BY clock, action, uid
 
 -- name: grave
 SELECT s.theme, s.subject, t.state FROM tombstones AS t JOIN scopes AS s ON s.id = t.scope WHERE t.uid = ?
@@ -106,7 +106,7 @@ ORDER BY s.theme, s.subject, n.session_id, t.position, t.uid
 SELECT a.uid, a.survivor, a.clock, s.theme, s.subject FROM aliases AS a JOIN scopes AS s ON s.id = a.scope ORDER BY a.uid
 
 -- name: export_history
-SELECT h.uid, h.action, h.at, h.clock, h.snapshot, s.theme, s.subject FROM history AS h JOIN scopes AS s ON s.id = h.scope
+SELECT h.uid, h.action, h.at, h.clock, h.snapshot, s.theme, s.subject FROM history AS h JOIN scopes AS s ON s.id = h.scope WHERE h.snapshot <> '{}'
 ORDER BY h.uid, h.clock, h.action
 
 -- name: export_tombstones

@@ -142,16 +142,16 @@ INSERT INTO speakers VALUES (?, ?, ?) ON CONFLICT (scope, speaker) DO UPDATE SET
 DELETE FROM speakers WHERE scope = ? AND turns <= 0
 
 -- name: insert_history
-INSERT OR IGNORE INTO history (uid, scope, action, at, clock, content_hash, snapshot) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT OR IGNORE INTO history (uid, scope, action, at, clock, content_hash, snapshot, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: last_change
 SELECT id, action, snapshot, clock FROM history
-WHERE action <> 'lost' AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1))
+WHERE action <> 'lost' AND snapshot <> '{}' AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1))
 ORDER BY clock DESC, action DESC LIMIT 1
 
 -- name: merged_rows
 SELECT uid, snapshot FROM history
-WHERE clock = ?2 AND action IN ('edited', 'merged') AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1))
+WHERE clock = ?2 AND snapshot <> '{}' AND action IN ('edited', 'merged') AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1))
 
 -- name: delete_empty_session
 DELETE FROM sessions WHERE id = ?1
@@ -160,7 +160,7 @@ DELETE FROM sessions WHERE id = ?1
     AND NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.scope = sessions.scope AND e.session_id = sessions.session_id)
 
 -- name: hashes_in_history
-SELECT DISTINCT content_hash FROM history WHERE uid = ?
+SELECT DISTINCT content_hash FROM history WHERE uid = ? AND snapshot <> '{}'
 
 -- name: delete_history
 DELETE FROM history WHERE uid = ?
@@ -170,8 +170,13 @@ SELECT h.uid FROM history AS h JOIN tombstones AS t ON t.uid = h.uid
 WHERE h.scope = ? AND h.content_hash = ? AND h.action = 'retired' AND t.kind = 'entry' AND t.state = 'retired'
     AND h.clock = (SELECT max(clock) FROM history AS l WHERE l.uid = h.uid AND l.action = 'retired')
 
--- name: delete_history_with_text
-DELETE FROM history WHERE scope = ? AND content_hash = ? AND json_extract(snapshot, '$.role') IS NULL
+-- name: versions_with_text
+SELECT uid, action, at, clock FROM history WHERE scope = ? AND content_hash = ? AND json_extract(snapshot, '$.role') IS NULL
+
+-- name: erase_version
+-- What is left of it tells other replicas to erase theirs.
+INSERT INTO history (uid, scope, action, at, clock, content_hash, snapshot, seq) VALUES (?, ?, ?, ?, ?, x'', '{}', ?)
+ON CONFLICT (uid, clock, action) DO UPDATE SET content_hash = x'', snapshot = '{}', seq = excluded.seq WHERE snapshot <> '{}'
 
 -- name: tombstone
 SELECT t.uid, s.theme, s.subject, t.kind, t.state, t.visibility, t.at, t.clock, t.session, t.role, t.content_hash, t.occurrence,
@@ -199,6 +204,35 @@ SELECT max(clock) FROM forgotten WHERE mac = ?
 -- name: insert_forgotten
 INSERT INTO forgotten VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (mac, uid) DO UPDATE SET clock = max(clock, excluded.clock)
+
+-- name: withdrawn
+SELECT 1 FROM withdrawn WHERE uid = ?
+
+-- name: insert_withdrawn
+INSERT INTO withdrawn VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (uid) DO UPDATE SET at = excluded.at, clock = excluded.clock, seq = excluded.seq
+
+-- name: republish_aliases
+UPDATE aliases SET seq = ? WHERE survivor = ?
+
+-- name: republish_history
+UPDATE OR REPLACE history SET uid = ?, seq = ? WHERE uid = ?
+
+-- name: known_uids
+-- Those of some uids that stand in any table.
+SELECT value FROM json_each(?) WHERE value IN (SELECT uid FROM entries) OR value IN (SELECT uid FROM turns)
+    OR value IN (SELECT uid FROM tombstones) OR value IN (SELECT uid FROM aliases) OR value IN (SELECT uid FROM withdrawn)
+
+-- name: kept
+SELECT value FROM meta WHERE key = ?
+
+-- name: drop_kept
+DELETE FROM meta WHERE key = ?
+
+-- name: drop_kept_like
+DELETE FROM meta WHERE substr(key, 1, length(?1)) = ?1
+
+-- name: greatest_clock
+SELECT max(clock) FROM (SELECT max(clock) AS clock FROM entries UNION ALL SELECT max(clock) FROM turns UNION ALL SELECT max(clock) FROM tombstones)
 
 -- name: delete_injected
 DELETE FROM injected WHERE uid = ?

@@ -1,0 +1,87 @@
+"""The part of the Store protocol that other replicas ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """Which rows may go to another replica: those of some themes (`include` None: of all) but the excluded ones; turns by wish.
+
+    Rows that are `local` never do, whatever it says. Themes are the same whatever their case.
+    """
+
+    include: frozenset[str] | None = None
+    exclude: frozenset[str] = frozenset()
+    turns: bool = False
+
+    def admits(self, theme: str) -> bool:
+        """Tell whether rows of a theme may go."""
+        name = theme.casefold()
+        if any(name == other.casefold() for other in self.exclude):
+            return False
+        return self.include is None or any(name == other.casefold() for other in self.include)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """A page of what has changed: records of every shared row up to change number `position`; with `more` others come after it."""
+
+    records: tuple[dict[str, Any], ...]
+    position: int
+    more: bool
+
+
+class Replicating(Protocol):
+    """A store that tells other replicas what has changed in it."""
+
+    def position(self) -> int:
+        """Return the number of the last change."""
+        ...
+
+    def changes(
+        self,
+        after: int,
+        sharing: Sharing,
+        *,
+        limit: int = 1000,
+        max_bytes: int = 4 * 2**20,
+        skip: Sequence[tuple[int, int]] = (),
+        model: str | None = None,
+    ) -> Changes:
+        """Return the shared rows changed after a change number, as records in the order of their last change, of one moment.
+
+        At most about `max_bytes` of text, but at least one record; rows whose change number lies in an interval of `skip` are
+        passed over. With the key of a `model` records have their vector, if there is one.
+        """
+        ...
+
+    def records_of(self, uids: Sequence[str], sharing: Sharing, *, model: str | None = None) -> list[dict[str, Any]]:
+        """Return every shared record about these uids."""
+        ...
+
+    def digests(self, sharing: Sharing) -> list[tuple[str, str, int, str]]:
+        """Return theme, subject, number and digest (hex) of the shared rows of each theme and subject, gone ones too.
+
+        A digest is the sum, modulo 2 to the power of 256, of SHA-256 over `uid|state|clock` of each row; the clock of a forgotten row is empty.
+        """
+        ...
+
+    def buckets(self, theme: str, subject: str, sharing: Sharing) -> list[tuple[int, str]]:
+        """Return number and digest of the rows of 256 parts of a theme and subject: by the first byte of SHA-256 of the uid."""
+        ...
+
+    def bucket_rows(self, theme: str, subject: str, bucket: int, sharing: Sharing) -> list[tuple[str, str, str, str]]:
+        """Return uid, kind, state and clock of the rows of one part, by uid."""
+        ...
+
+    def row_numbers(self, uids: Sequence[str]) -> dict[str, int]:
+        """Return the row numbers of live rows."""
+        ...
+
+    def sync_states(self, prefix: str = "") -> dict[str, dict[str, Any]]:
+        """Return what is kept for sync, by key."""
+        ...
