@@ -43,7 +43,7 @@ def test_two_headers_with_keys_are_none() -> None:
 
 
 @pytest.mark.parametrize(("peer", "is_secure"), [("127.0.0.1", False), ("::1", False), ("192.0.2.7", True)])
-def test_a_bearer_key_is_fine_over_tls_and_on_this_machine(peer: str, is_secure: bool) -> None:
+def test_a_bearer_key_is_fine_over_tls_and_on_this_machine(peer: str, *, is_secure: bool) -> None:
     claim = Access(KEY).claim(Headers({"authorization": f"bearer {KEY}"}), peer=peer, is_secure=is_secure)
     assert claim.grant is not None
     assert (claim.grant.read, claim.grant.write, claim.grant.themes) == (True, True, None)

@@ -85,7 +85,7 @@ def _serve(args: argparse.Namespace, out: Output) -> int:
     check_certificate(address)
     _take_credentials(args)
     options = Options(host=args.host, allowed_hosts=tuple(args.allowed_host), open_metrics=args.open_metrics)
-    with _logging(), opened(args, out, create=True) as memory:
+    with opened(args, out, create=True) as memory:
         memory.engine.one_shot = False
         # A store that cannot be opened is told now, not to each client.
         replica = memory.engine.store.replica
@@ -96,7 +96,8 @@ def _serve(args: argparse.Namespace, out: Output) -> int:
         else:
             out.line(visible(f"serving {memory.place} at {url} ({access.kind})"))
         out.flush()
-        serve(make_app(memory, access, options), listener, address, options.limits, os.environ)
+        with _logging():
+            serve(make_app(memory, access, options), listener, address, options.limits, os.environ)
     return Exit.DONE
 
 

@@ -23,7 +23,7 @@ from hermes_mnemosyne.engine import Memory
 from hermes_mnemosyne.sync.keyring import Grant
 from hermes_mnemosyne.sync.server import figures
 from hermes_mnemosyne.sync.server.access import Access, Claim, Hosts
-from hermes_mnemosyne.sync.server.answers import Answer, Refused, malformed, internal, of_error, unavailable
+from hermes_mnemosyne.sync.server.answers import Answer, Refused, internal, malformed, of_error, unavailable
 from hermes_mnemosyne.sync.server.asking import Filters, Place, Pull, demand, mark_of, replica_of, uids_of
 from hermes_mnemosyne.sync.server.boundary import HEALTH, VISITOR, Boundary
 from hermes_mnemosyne.sync.server.exchange import MOST_UIDS, Exchange, Pushed
@@ -134,7 +134,7 @@ class SyncApp:
                 if isinstance(error, StoreError):
                     _log.warning("%s: %s", request.url.path, error)
                 answer = of_error(error).answer()
-            except Exception:
+            except Exception:  # noqa: BLE001 - the boundary of the server
                 # Nothing of it is for strangers; the next request is another one.
                 _log.exception("%s failed unexpectedly", request.url.path)
                 answer = internal()

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.datastructures import QueryParams
 
-from hermes_mnemosyne.store.protocol import Sharing
+from hermes_mnemosyne.store.replicating import Sharing
 from hermes_mnemosyne.sync.keyring import Grant
 from hermes_mnemosyne.sync.server.answers import forbidden, malformed
 from hermes_mnemosyne.sync.sharing import digest_of, sharing_of

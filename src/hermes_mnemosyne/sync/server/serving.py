@@ -193,12 +193,17 @@ def connection_type(limits: Limits) -> type[H11Protocol]:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self._end: asyncio.TimerHandle | None = None
+            self._is_lost = False
             app = self.app
 
             async def busy(scope: Any, receive: Any, send: Any) -> None:
                 self._rest(None)
                 try:
                     await app(scope, receive, send)
+                except TimeoutError:
+                    # Whoever does not take an answer would not take its end either. The loop is given the time to see that he has gone.
+                    self.transport.abort()
+                    await asyncio.sleep(0)
                 finally:
                     self._rest(limits.keep_alive_seconds + limits.header_seconds)
 
@@ -211,6 +216,7 @@ def connection_type(limits: Limits) -> type[H11Protocol]:
                 next(iter(idle)).leave()
 
         def connection_lost(self, exc: Exception | None) -> None:
+            self._is_lost = True
             self._rest(None)
             super().connection_lost(exc)
 
@@ -220,7 +226,7 @@ def connection_type(limits: Limits) -> type[H11Protocol]:
             if self._end is not None:
                 self._end.cancel()
                 self._end = None
-            if seconds is not None and not self.transport.is_closing():
+            if seconds is not None and not self._is_lost:
                 idle[self] = None
                 self._end = self.loop.call_later(seconds, self.leave)
 
