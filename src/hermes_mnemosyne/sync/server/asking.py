@@ -165,7 +165,7 @@ def _number(query: QueryParams, name: str, least: int, most: int, default: int) 
 
 def _seconds(query: QueryParams) -> float:
     value = _single(query, "wait") or "0"
-    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,40})?", value) or float(value) > LONGEST_WAIT:
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?", value) or float(value) > LONGEST_WAIT:
         raise malformed(f"wait must be seconds, at most {LONGEST_WAIT:.0f}")
     return float(value)
 
