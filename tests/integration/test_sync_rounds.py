@@ -31,6 +31,7 @@ from hermes_mnemosyne.sync.summary import Summary
 from hermes_mnemosyne.sync.watch import Keeper, Schedule
 from tests.integration.provider_home import BOAT, HermesHome
 from tests.integration.sync_world import KEY, in_thread
+from tests.postgres.databases import PgDatabase
 from tests.postgres.proxy import Proxy
 
 EVENTUALLY = 30.0
@@ -211,6 +212,61 @@ def test_several_remotes_of_one_store_are_independent(world: World, tmp_path: Pa
     other.close()
     assert texts(world.server) == {"for both", "from the other"}
     assert state.names_of(laptop) == ["home", f"http://127.0.0.1:{other.port}"]
+
+
+class Limited(Remote):
+    """A key with other rights."""
+
+    rights: tuple[str, ...] = ("read",)
+    themes: tuple[str, ...] | None = None
+
+    def status(self) -> dict[str, Any]:
+        return {**super().status(), "rights": list(self.rights), "themes": None if self.themes is None else list(self.themes)}
+
+
+def test_a_key_that_may_only_read_sends_nothing_and_one_that_may_more_makes_up_for_it(world: World) -> None:
+    laptop, limited = world.machine("laptop"), world.remote(Limited)
+    laptop.remember("mine")
+    world.server.remember("theirs")
+    summary = world.sync(laptop, limited)
+    assert (summary.complete, summary.pulled, summary.pushed) == (True, 1, 0)
+    limited.rights, limited.themes = ("read", "write"), ("work",)
+    Memory.open(laptop.path, theme="work").remember("about work")
+    summary = world.sync(laptop, limited)
+    assert (summary.complete, summary.pushed, summary.refused) == (True, 1, 0)
+    assert texts(world.server) == {"theirs", "about work"}
+    world.well(laptop)
+    assert texts(world.server) == texts(laptop)
+
+
+def test_a_clock_that_is_wrong_here_is_told(world: World) -> None:
+    class Elsewhen(Remote):
+        def status(self) -> dict[str, Any]:
+            found = super().status()
+            self.skew = -400.0
+            return found
+
+    laptop = world.machine("laptop")
+    summary = world.sync(laptop, world.remote(Elsewhen))
+    assert any("400 s behind the server's" in warning for warning in summary.warnings)
+    assert state.load(laptop, "home").skew == -400.0
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_a_postgres_syncs_like_a_file(bare: World, postgres: PgDatabase, side: str) -> None:
+    pg, file = Memory.open(postgres.dsn, readable_themes="*"), bare.machine("laptop")
+    uid = file.remember("written in the file").uid
+    pg.remember("written in the database")
+    assert pg.engine.finish(20)
+    client, bare.server = (pg, file) if side == "client" else (file, pg)
+    with bare.serving():
+        bare.well(client)
+        assert texts(pg) == texts(file) == {"written in the file", "written in the database"}
+        pg.forget(uid)
+        bare.well(client)
+        assert texts(pg) == texts(file) == {"written in the database"}
+        proof, _ = verify_once(client, bare.remote(), Options(name="home"), repair=False)
+        assert proof.count == 0
 
 
 # -- things that go wrong --------------------------------------------------------------------------------------------------------

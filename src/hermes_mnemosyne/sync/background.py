@@ -25,6 +25,9 @@ from hermes_mnemosyne.worker import Worker
 
 _log = logging.getLogger(__name__)
 _LONGEST_LOOK = 30.0
+_FIRST_AFTER = 3.0
+# A page is one transaction, and work that the hooks of this process wait for: a short one.
+_PAGE = 100
 _COUNTED = ("pulled", "pushed", "refused", "set_aside", "restamped", "healed")
 
 
@@ -45,7 +48,8 @@ class Background:
         self._failed_in_a_row = 0
         self._problem = ""
         self._last_success: str | None = None
-        self._next = 0.0
+        # A session that begins has better things to do.
+        self._next = time.monotonic() + min(settings.interval, _FIRST_AFTER)
         self._remote: Remote | None = None
         self._stop = threading.Event()
         self._worker = Worker(self._work, name="mnemosyne-sync")
@@ -109,7 +113,7 @@ class Background:
             # No second attempts: the next round is one.
             self._remote = Remote(settings.remote or "", key, attempts=1, stop=self._stop)
         chosen = wanted(settings.include, settings.exclude, turns=settings.turns)
-        summary = sync_once(self._memory, self._remote, Options(wanted=chosen, lock_wait=0.0, stop=self._stop))
+        summary = sync_once(self._memory, self._remote, Options(wanted=chosen, limit=_PAGE, lock_wait=0.0, stop=self._stop))
         self._remote.close()
         self._counted["rounds"] += 1
         self._counted.update({name: getattr(summary, name) for name in _COUNTED})
