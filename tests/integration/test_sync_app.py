@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from hermes_mnemosyne.sync.keyring import Keyring
 from hermes_mnemosyne.sync.server.app import Options
 from hermes_mnemosyne.sync.server.limits import Limits
 from hermes_mnemosyne.sync.signing import authorization, body_digest, nonce_of, verify_answer
+from scripts.environments import ROOT
 from tests.integration.sync_world import BEARER, EVERYTHING, GZIP, KEY, Client, entry, page, records_of, serving
 
 
@@ -188,6 +190,15 @@ def test_metrics_are_open_only_where_that_was_said(memory: Memory) -> None:
         assert f'mnemosyne_sync_replica_behind{{replica="{client.replica}"}} 0.0' in text
         assert client.http.get("/metrics", headers={"Authorization": "Bearer wrong"}).status_code == 401
         assert client.http.get("/v1/status").status_code == 401
+
+
+def test_the_page_of_metrics_names_those_of_the_server(client: Client) -> None:
+    client.push([entry("u1", "x")])
+    names = set(re.findall(r"^# TYPE (mnemosyne_sync_\w+?)(?:_created)? ", client.get("/metrics").text, re.MULTILINE))
+    documented = set(
+        re.findall(r"^\| `(mnemosyne_sync_\w+)`", (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert documented == {name if f"{name}_total" not in documented else f"{name}_total" for name in names}
 
 
 # -- pages out -------------------------------------------------------------------------------------------------------------------

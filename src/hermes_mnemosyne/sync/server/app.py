@@ -132,11 +132,11 @@ class SyncApp:
                 answer = refused.answer()
             except (WireError, StoreError, InvalidInput) as error:
                 if isinstance(error, StoreError):
-                    _log.warning("%s: %s", request.url.path, error)
+                    _log.warning("%s: %s", request.scope["path"], error)
                 answer = of_error(error).answer()
             except Exception:  # noqa: BLE001 - the boundary of the server
                 # Nothing of it is for strangers; the next request is another one.
-                _log.exception("%s failed unexpectedly", request.url.path)
+                _log.exception("%s failed unexpectedly", request.scope["path"])
                 answer = internal()
         return self._response(request, answer)
 
@@ -160,9 +160,9 @@ class SyncApp:
         return Visit(request, grant, body, came)
 
     def _claim(self, request: Request, peer: str) -> Claim:
-        if self._options.open_metrics and request.url.path == METRICS and "authorization" not in request.headers:
+        if self._options.open_metrics and request.scope["path"] == METRICS and "authorization" not in request.headers:
             return Claim(_READER)
-        return self._access.claim(request.headers, peer=peer, is_secure=request.url.scheme == "https")
+        return self._access.claim(request.headers, peer=peer, is_secure=request.scope["scheme"] == "https")
 
     async def _digest(self, body: bytes) -> str:
         # A long one would keep everybody else waiting.
@@ -191,7 +191,9 @@ class SyncApp:
         ask = Pull.of(visit.request.query_params)
         until = time.monotonic() + ask.wait
         start = ask.after
-        await self._threads.run(self._exchange.present, ask)
+        if ask.wait:
+            # Who is to be refused need not wait for it.
+            await self._threads.run(self._exchange.present, ask)
         while (
             (left := until - time.monotonic()) > 0
             and not self._is_stopping

@@ -175,6 +175,7 @@ class Exchange:
             "seen": now_text(),
             "key": pushed.grant.name,
             "skew": round(sender.skew / 1000, 3),
+            "restamps": int(kept.get("restamps", 0)) + len(new.keys() - before.keys()),
             "restamped": dict(list({**before, **new}.items())[-_MOST_RESTAMPS:]),
         }
         records = [_with_vector(corrected(record, new)) for _, record in inbox.taken]

@@ -39,8 +39,8 @@ class Limits:
     """All bodies that are held at once; one address may have half of them."""
     idle_connections: int = 512
     """Connections without a request; the oldest one goes for the next."""
-    rate: float = 200.0
-    burst: int = 2000
+    rate: float = 500.0
+    burst: int = 5000
     """Requests of one address with one key."""
     failure_rate: float = 5.0
     failure_burst: int = 200
