@@ -346,7 +346,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(events=EVENTS)
 def test_replicas_that_have_met_hold_the_same_whatever_happened(open_store: Callable[..., Store], events: Any) -> None:
     net = Net([Replica(open_store(), f"r{number}") for number in range(3)])
