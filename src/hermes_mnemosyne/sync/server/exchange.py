@@ -203,13 +203,16 @@ class Exchange:
         }
 
     def _merged(self, records: Iterable[Mapping[str, Any]], key: str, state: Mapping[str, Any]) -> list[Outcome]:
+        end = self._make(Received, key=key, state=state)
+        tick = self._engine.clock.tick
         ops: list[Operation] = []
         forgets = False
         for record in records:
             forgets = forgets or record.get("state") == "forgotten"
             theme, subject = record["theme"], record.get("subject", "")
-            ops.append(replace(self._make(MergeRecord, record=record), theme=theme, subject=subject))
-        ops.append(self._make(Received, key=key, state=state))
+            # Made by hand: of thousands `Memory.make` would be felt.
+            ops.append(MergeRecord(op_id=end.op_id, clock=tick(), at=end.at, theme=theme, subject=subject, record=record))
+        ops.append(end)
         if forgets:
             self._engine.bind_key()
         return self._apply(ops)
