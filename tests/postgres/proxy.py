@@ -137,10 +137,10 @@ class Proxy:
             open_ends = [one for one in (writer, behind) if one is not None]
             for pump in pumps:
                 pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
-            # All of them first: a cut may come while one is waited for.
+            # All of them before anything is waited for: a cut may come meanwhile.
             for one in open_ends:
                 one.close()
+            await asyncio.gather(*pumps, return_exceptions=True)
             for one in open_ends:
                 await _close(one)
 
