@@ -197,8 +197,9 @@ class Recaller:
         found.rows |= self._store.load([row for row in window if row > 0 and row not in found.rows])
         matched = {candidate.id for candidate in found.lexical}.union(found.likeness)
         window = [row for row in window if row in found.rows and (row in matched or admits(where, found.rows[row]))]
-        if found.by_words:
-            found.held |= self._store.terms_in([row for row in window if row > 0], _judged(asked))
+        unjudged = [row for row in window if row > 0 and row not in found.held]
+        if found.by_words and unjudged:
+            found.held |= self._store.terms_in(unjudged, _judged(asked))
         speaker = self._speaker(asked, where) if "turn" in where.kinds else None
         boosts, periods = self._options.boosts, periods_of(query.text, now)
         for row in window:

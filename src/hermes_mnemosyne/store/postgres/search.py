@@ -94,7 +94,8 @@ def sharing() -> Iterator[None]:
         _shared.reset(token)
 
 
-def _once(key: Hashable, look_up: Callable[[], Any]) -> Any:
+def once(key: Hashable, look_up: Callable[[], Any]) -> Any:
+    """Return what `look_up` returns, asked once in a block of `sharing`."""
     shared = _shared.get()
     if shared is None:
         return look_up()
@@ -105,7 +106,7 @@ def _once(key: Hashable, look_up: Callable[[], Any]) -> Any:
 
 def scopes_of(db: Database, reach: Reach) -> Scopes:
     """Return the scopes within a reach, those of very many remembered while the store does not change."""
-    scopes: Scopes = _once(reach, lambda: _looked_up(db, reach))
+    scopes: Scopes = once(reach, lambda: _looked_up(db, reach))
     return scopes
 
 
@@ -213,7 +214,7 @@ def _facets(db: Database, scopes: Scopes, where: Filter, values: dict[str, Any])
     """Return whether rows may be expired, and the facets that a row must have; None when no row can have them."""
     asked = {"scopes": scopes.ids(), "session": values["session"], "except_session": values["except_session"]}
     key = (where.reach, values["session"], values["except_session"])
-    sessions, left_out, expiring, superseded = _once(key, lambda: db.execute(statements("search")["facets"], asked).fetchone())
+    sessions, left_out, expiring, superseded = once(key, lambda: db.execute(statements("search")["facets"], asked).fetchone())
     if where.session_id is not None and not sessions:
         return False, None
     parts = [_shelf_facet(scopes, where)]

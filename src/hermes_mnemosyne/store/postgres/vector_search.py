@@ -16,7 +16,7 @@ from psycopg import sql
 
 from hermes_mnemosyne.store.postgres import vector_indexes
 from hermes_mnemosyne.store.postgres.database import Database
-from hermes_mnemosyne.store.postgres.search import Scopes, excluded_ids, params, scopes_of
+from hermes_mnemosyne.store.postgres.search import Scopes, excluded_ids, once, params, scopes_of
 from hermes_mnemosyne.store.postgres.sql import Statement, statements
 from hermes_mnemosyne.store.postgres.vector_indexes import MOST_OWN, Catalogue, Indexes, in_scope
 from hermes_mnemosyne.store.postgres.vectors import Number, filled, fitted, model_of, stored
@@ -55,7 +55,7 @@ class _Part:
 def nearest(db: Database, catalogue: Catalogue, key: str, vector: Sequence[float], where: Filter, limit: int) -> list[Candidate]:
     """Return the rows nearest to a vector, best first, ties by row number."""
     number = stored(vector)
-    model = model_of(db, key, len(vector))
+    model = once(("model", key, len(vector)), lambda: model_of(db, key, len(vector)))
     if model is None or limit <= 0:
         return []
     scopes = scopes_of(db, where.reach)
@@ -173,7 +173,7 @@ class _Search:
 def cosines_of(db: Database, key: str, vector: Sequence[float], ids: Sequence[int]) -> dict[int, float]:
     """Return the cosine of each of these rows that has a vector of the model."""
     number = stored(vector)
-    model = model_of(db, key, len(vector))
+    model = once(("model", key, len(vector)), lambda: model_of(db, key, len(vector)))
     if model is None:
         return {}
     return dict(db.execute(fitted("cosines", len(vector)), (model, number, list(ids)), prepare=False).fetchall())
