@@ -62,7 +62,7 @@ class StoreFeed(StoreReads):
             position, size = after, 0
             records: list[dict[str, Any]] = []
             while position < end and len(records) < limit and size < max_bytes:
-                position = _beyond(position, skip)
+                position = beyond(position, skip)
                 found, horizon = self._changed(db, position, limit)
                 for change, record in self._records(db, _shared(found, places, sharing, skip), places, model):
                     position, length = change.seq, _size(record)
@@ -204,6 +204,11 @@ class StoreFeed(StoreReads):
         return {scope: (theme, subject) for scope, theme, subject in rows if sharing.admits(theme)}
 
 
+def digest_of(rows: Iterable[tuple[str, str, str, str]]) -> str:
+    """Return the digest (hex) of rows of uid, kind, state and clock."""
+    return f"{sum(map(_hash, rows)) % _MODULUS:064x}"
+
+
 def bucket_of(uid: str) -> int:
     """Return the part that a row belongs to."""
     return hashlib.sha256(uid.encode()).digest()[0]
@@ -214,7 +219,7 @@ def _hash(row: tuple[str, str, str, str]) -> int:
     return int.from_bytes(hashlib.sha256(f"{uid}|{state}|{clock}".encode()).digest())
 
 
-def _beyond(position: int, skip: Sequence[tuple[int, int]]) -> int:
+def beyond(position: int, skip: Sequence[tuple[int, int]]) -> int:
     """Return the end of the interval that begins right after a position, else the position."""
     for first, last in sorted(skip):
         if first <= position + 1 <= last:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hermes_mnemosyne.store.replicating import Sealed
 from hermes_mnemosyne.values import Origin, Role, Target, Visibility
 
 
@@ -174,6 +175,19 @@ class KeepState(Operation):
 
     key: str
     value: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepSealed(Operation):
+    """Keep records that this store cannot read; never spooled. The notes of the outcome tell what became of each record.
+
+    They are `kept`, `exists`, `older` (a later one stands), `stale` (the sender must join what stands there first), `forgotten`, or
+    `forbidden`. `seen` is how far the sender knows the records here (None: it is not asked), `themes` are the only ones it may change.
+    """
+
+    records: tuple[Sealed, ...]
+    seen: int | None = None
+    themes: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 
+TAG_BYTES = 16
+"""Bytes at the beginning of a sealed box by which it is told from others."""
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
     """Which rows may go to another replica: those of some themes (`include` None: of all) but the excluded ones; turns by wish.
 
-    Rows that are `local` never do, whatever it says. Themes are the same whatever their case.
+    Rows that are `local` never do, whatever it says. Themes are the same whatever their case. With `blind` the digests are those of
+    somebody who cannot tell a retired row from a live one.
     """
 
     include: frozenset[str] | None = None
     exclude: frozenset[str] = frozenset()
     turns: bool = False
 
+    blind: bool = False
     def admits(self, theme: str) -> bool:
         """Tell whether rows of a theme may go."""
         name = theme.casefold()
@@ -35,12 +40,34 @@ class Changes:
     more: bool
 
 
-class Replicating(Protocol):
-    """A store that tells other replicas what has changed in it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A record that only other replicas can read: about which uid it is, its clock, and under keyed names the `slot` and the theme.
 
-    def position(self) -> int:
-        """Return the number of the last change."""
-        ...
+    A record without a slot is the state of a row; the others are earlier versions. `gone` is `slot` where nothing may stand in this
+    slot any more, `row` where the uid was forgotten. `key` is the id of the key that opens the `box`. Of what is about to be kept,
+    `over` are tags of boxes that this one is made of, `moved` are slots that it replaces.
+    """
+
+    uid: str
+    slot: str
+    theme: str
+    key: str
+    clock: str
+    gone: str
+    box: bytes
+    seq: int = 0
+    over: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+
+    @property
+    def tag(self) -> str:
+        """What tells this box from others: its first 16 bytes in hex, which depend on all that it holds."""
+        return self.box[:TAG_BYTES].hex()
+
+
+class Feed(Protocol):
+    """Records in the order of their last change, and digests of them."""
 
     def changes(
         self,
@@ -79,6 +106,19 @@ class Replicating(Protocol):
         ...
 
     def row_numbers(self, uids: Sequence[str]) -> dict[str, int]:
+
+class Replicating(Feed, Protocol):
+    """A store that tells other replicas what has changed in it."""
+
+    @property
+    def sealed(self) -> Feed:
+        """The records that only other replicas can read; the themes of a Sharing are keyed ids there, and `turns` has no meaning."""
+        ...
+
+    def position(self) -> int:
+        """Return the number of the last change."""
+        ...
+
         """Return the row numbers of live rows."""
         ...
 

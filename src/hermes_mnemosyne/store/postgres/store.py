@@ -14,7 +14,6 @@ import psycopg
 from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.exporting import Source, records
-from hermes_mnemosyne.store.feed import StoreFeed
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.postgres import adopting, forwarded, indexing, ledger, schema, search, statistics, upkeep
 from hermes_mnemosyne.store.postgres.connections import Connections, PostgresOptions
@@ -33,6 +32,7 @@ from hermes_mnemosyne.store.protocol import (
     LexicalQuery,
     Reach,
 )
+from hermes_mnemosyne.store.sealed import StoreSealed
 from hermes_mnemosyne.store.writing.applying import apply
 from hermes_mnemosyne.store.writing.reindexing import Reindexer
 from hermes_mnemosyne.store.writing.rows import entry_value, turn_value
@@ -45,7 +45,7 @@ _FORWARDED = 200
 _FORWARD_WAIT = 0.05
 
 
-class PostgresStore(PostgresVectors, StoreFeed):
+class PostgresStore(PostgresVectors, StoreSealed):
     """One Postgres database of memories. Safe from any thread, after a fork, and beside other processes and hosts."""
 
     def __init__(

@@ -17,7 +17,6 @@ from typing import Any
 from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import HybridClock
 from hermes_mnemosyne.store.exporting import Source, records
-from hermes_mnemosyne.store.feed import StoreFeed
 from hermes_mnemosyne.store.operations import Operation, Outcome
 from hermes_mnemosyne.store.protocol import (
     EVERYTHING,
@@ -28,6 +27,7 @@ from hermes_mnemosyne.store.protocol import (
     LexicalQuery,
     Reach,
 )
+from hermes_mnemosyne.store.sealed import StoreSealed
 from hermes_mnemosyne.store.sqlite import indexing, migrate, opening, search, upkeep
 from hermes_mnemosyne.store.sqlite.connections import Connections, Options
 from hermes_mnemosyne.store.sqlite.sql import statements
@@ -47,7 +47,7 @@ _MUCH_RECENT_CHARS = 262_144
 _MOST_UNINDEXED = 2000
 
 
-class SqliteStore(SqliteVectors, StoreFeed):
+class SqliteStore(SqliteVectors, StoreSealed):
     """One SQLite file of memories. Safe from any thread, after a fork, and beside other processes."""
 
     def __init__(

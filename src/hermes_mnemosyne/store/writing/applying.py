@@ -13,6 +13,7 @@ from hermes_mnemosyne.store.operations import (
     Delegated,
     EditEntry,
     Forget,
+    KeepSealed,
     KeepState,
     MarkInjected,
     MergeRecord,
@@ -29,7 +30,7 @@ from hermes_mnemosyne.store.operations import (
 )
 from hermes_mnemosyne.store.protocol import Analyser
 from hermes_mnemosyne.store.records import is_time
-from hermes_mnemosyne.store.writing import attribution, entries, forgetting, merging, mirroring, replicas, turns
+from hermes_mnemosyne.store.writing import attribution, entries, forgetting, merging, mirroring, replicas, sealed, turns
 from hermes_mnemosyne.store.writing.database import Connections, Reading
 from hermes_mnemosyne.store.writing.previewing import preview
 from hermes_mnemosyne.store.writing.transaction import REJECTIONS, Rejected, Tools, Transaction
@@ -49,6 +50,7 @@ _HANDLERS: dict[type[Operation], Callable[[Transaction, Any], Outcome]] = {
     SeenAgent: attribution.seen,
     Delegated: attribution.delegated,
     KeepState: replicas.keep,
+    KeepSealed: sealed.keep,
     Received: replicas.received,
     Restamp: replicas.restamp,
     NewReplica: replicas.rename,

@@ -374,3 +374,12 @@ VALUES ($1, nullif($2, ''), nullif($3, ''), nullif($4, ''), 'delegated', $5::tim
 
 -- name: forget_task
 UPDATE mnemosyne.agent_edges SET attrs = attrs || '{"task": ""}' WHERE attrs ->> 'turn' = $1::text
+
+-- name: sealed_about
+SELECT uid, slot, theme, clock, gone, key, encode(substr(box, 1, 16), 'hex'), seq FROM mnemosyne.sealed WHERE uid = ANY($1::text[])
+
+-- name: insert_sealed
+INSERT INTO mnemosyne.sealed (uid, slot, theme, key, clock, gone, box, seq) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: delete_sealed
+DELETE FROM mnemosyne.sealed WHERE uid = $1 AND slot = $2

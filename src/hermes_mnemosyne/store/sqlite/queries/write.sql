@@ -296,3 +296,12 @@ SELECT session_id FROM sessions WHERE id = ?
 
 -- name: forgotten_occurrence
 SELECT 1 FROM forgotten WHERE mac = ? AND occurrence = ?
+
+-- name: sealed_about
+SELECT uid, slot, theme, clock, gone, key, lower(hex(substr(box, 1, 16))), seq FROM sealed WHERE uid IN (SELECT value FROM json_each(?))
+
+-- name: insert_sealed
+INSERT INTO sealed (uid, slot, theme, key, clock, gone, box, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: delete_sealed
+DELETE FROM sealed WHERE uid = ? AND slot = ?
