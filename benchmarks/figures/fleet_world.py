@@ -133,6 +133,12 @@ def _load(world: World, corpus: FleetCorpus, *, reference: bool) -> Loaded:
     return Loaded(corpus, clusters, file, ours, theirs, facts)
 
 
+def _settle(database: Database) -> None:
+    """Leave a database as one that was loaded long ago: nothing is vacuumed or written out while it is measured."""
+    database.run("VACUUM ANALYZE")
+    database.run("CHECKPOINT")
+
+
 def fill(world: World, database: Database, corpus: FleetCorpus, file: Path, dimension: int = DIMENSION) -> dict[str, Any]:
     """Load a corpus through the store in batches, make its indexes and statistics; return rates, times and sizes."""
     from hermes_mnemosyne import maintenance
@@ -155,7 +161,7 @@ def fill(world: World, database: Database, corpus: FleetCorpus, file: Path, dime
         facts["index_seconds"] = round(time.monotonic() - begun, 1)
         facts["upkeep_seconds"] = round(driver.call("upkeep"), 2)
         driver.call("close")
-    database.run("ANALYZE")
+    _settle(database)
     return {**facts, **server.sizes(database)}
 
 
@@ -175,7 +181,7 @@ def _fill_reference(database: Database, corpus: FleetCorpus, clusters: Clusters)
         if corpus.turns:
             server.copy_reference(database, "conversations", lines(turns=True))
         copied = time.monotonic()
-    database.run("ANALYZE")
+    _settle(database)
     return {
         "copy_seconds": round(copied - begun, 1),
         "index_seconds": round(time.monotonic() - copied, 1),

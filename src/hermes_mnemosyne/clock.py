@@ -48,6 +48,11 @@ def is_stamp(text: object) -> bool:
     return isinstance(text, str) and _STAMP.fullmatch(text) is not None
 
 
+def renamed(stamp: str, before: str, after: str) -> str:
+    """Return a stamp of the replica `before` as one of `after`; other stamps as they are."""
+    return f"{stamp[:-len(before)]}{after}" if stamp.endswith(f"-{before}") else stamp
+
+
 class HybridClock:
     """A hybrid logical clock (Kulkarni et al., 2014): wall milliseconds, a counter, and the replica that breaks ties.
 

@@ -36,7 +36,7 @@ from hermes_mnemosyne.recall.overlay import Overlay
 from hermes_mnemosyne.recall.pipeline import Recaller, RecallOptions
 from hermes_mnemosyne.settings import Settings
 from hermes_mnemosyne.spool import DrainReport, Spool
-from hermes_mnemosyne.store.operations import Forget, Operation, Outcome
+from hermes_mnemosyne.store.operations import Forget, Operation, Outcome, of_replica
 from hermes_mnemosyne.store.protocol import Filter, Reach, Store
 from hermes_mnemosyne.stores import FilePlace, Place
 from hermes_mnemosyne.values import RecallQuery, RecallResult
@@ -84,7 +84,8 @@ class Engine:
         self._recaller: Recaller | None = None
         self.latencies = Latencies()
         # Before the store is known its clock has a name of its own, so that stamps of two processes never tie.
-        self.clock = HybridClock(secrets.token_hex(8))
+        self._nameless = secrets.token_hex(8)
+        self.clock = HybridClock(self._nameless)
         self._pruned = time.monotonic()
         # Of a command that ends soon: it starts no work in the background.
         self.one_shot = False
@@ -198,6 +199,7 @@ class Engine:
             self.drain(wait=self.settings.busy_timeout, theme=ops[0].theme)
         try:
             store = self.store
+            ops = of_replica(ops, self._nameless, store.replica)
             if any(isinstance(op, Forget) for op in ops):
                 self.bind_key()
             cancel_queued(ops, store, self.spool, self.waiting)
@@ -217,6 +219,7 @@ class Engine:
         if self._spool_is_empty(HOOK_WAIT):
             try:
                 store = self._store or self._open(HOOK_WAIT)
+                ops = of_replica(ops, self._nameless, store.replica)
                 outcomes = store.apply(ops, wait=max(0.0, until - time.monotonic()))
             except StoreBusy:
                 self.counters["hook_spooled"] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hermes_mnemosyne import paths
 from hermes_mnemosyne._errors import ConfigError, MnemosyneError
-from hermes_mnemosyne.figures import remotes_of
+from hermes_mnemosyne.figures import clients_of, remotes_of
 from hermes_mnemosyne.store.operations import SCRATCH_THEME, Operation
 from hermes_mnemosyne.store.protocol import Reach
 from hermes_mnemosyne.values import Origin
@@ -297,7 +297,8 @@ def _vectors(memory: Memory) -> Iterator[Check]:
 
 
 def _sync(memory: Memory) -> Iterator[Check]:
-    remotes = remotes_of(memory.engine.store)
+    remotes, clients = remotes_of(memory.engine.store), clients_of(memory.engine.store)
+    yield from _clients(clients)
     for name, state in remotes.items():
         totals = state["totals"] or {}
         last = f"last success {state['last_success'] or 'never'}"
@@ -315,8 +316,22 @@ def _sync(memory: Memory) -> Iterator[Check]:
         if totals.get("set_aside"):
             detail = f"{name}: {totals['set_aside']} rows could not be read or stored by one side"
             yield Check("sync", "warn", detail, f"mnemosyne sync --profile {name} --verify")
-    if not remotes:
+    if not remotes and not clients:
         yield Check("sync", "off", "this store syncs with no server")
+
+
+def _clients(clients: Mapping[str, Mapping[str, Any]]) -> Iterator[Check]:
+    """Say of the replicas that this store serves whose clock is wrong, and how many of their edits were corrected."""
+    for name, state in clients.items():
+        skew, corrected = state.get("skew") or 0.0, state.get("restamps") or 0
+        who = f"replica {name} ({state.get('key') or 'no key'})"
+        if abs(skew) > _LARGE_SKEW:
+            detail = f"{who}: its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this one"
+            yield Check("sync", "warn", detail, "correct the clock of that machine, or of this one")
+        if corrected:
+            yield Check("sync", "off", f"{who}: {corrected} edits made under a wrong clock got the right time")
+    if clients:
+        yield Check("sync", "ok", f"{len(clients)} replicas have synced with this store")
 
 
 def _settings(effective: Effective) -> Iterator[Check]:

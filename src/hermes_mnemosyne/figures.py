@@ -9,6 +9,8 @@ from hermes_mnemosyne.store.protocol import Reach, Store
 
 REMOTES = "remote/"
 """Begins the keys under which a store keeps what it knows of each server that it syncs with."""
+CLIENTS = "client/"
+"""Begins the keys under which a store that is served keeps what it knows of each replica that syncs with it."""
 _OF_REMOTE = ("url", "last_success", "last_try", "last_error", "skew", "totals")
 
 
@@ -43,3 +45,8 @@ def remotes_of(store: Store) -> dict[str, dict[str, Any]]:
     """Return of each server that a store syncs with how the last rounds went. Raises StoreError."""
     kept = store.sync_states(REMOTES)
     return {key.removeprefix(REMOTES): {name: state.get(name) for name in _OF_REMOTE} for key, state in sorted(kept.items())}
+
+
+def clients_of(store: Store) -> dict[str, dict[str, Any]]:
+    """Return what a store knows of each replica that syncs with it, by its id. Raises StoreError."""
+    return {key.removeprefix(CLIENTS): state for key, state in sorted(store.sync_states(CLIENTS).items())}

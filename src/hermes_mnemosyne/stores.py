@@ -175,7 +175,7 @@ def _directory(hermes_home: str | os.PathLike[str] | None) -> Path:
 # -- a store that may be away ----------------------------------------------------------------------------------------------------
 
 # These ask no server.
-_LOCAL = frozenset({"replica", "is_behind", "is_turn", "together", "close", "abandon"})
+_LOCAL = frozenset({"replica", "is_behind", "is_turn", "together", "only_round", "close", "abandon"})
 
 
 class Watched:

@@ -61,7 +61,7 @@ def meet(*replicas: Replica) -> None:
         for one in replicas:
             for other in replicas:
                 if one is not other:
-                    one.pull(other)
+                    one.pull(other, limit=500)
         if before == [replica.store.position() for replica in replicas]:
             return
     pytest.fail("they never come to an end")
@@ -88,7 +88,8 @@ def shared(replica: Replica) -> dict[str, Any]:
 def states(replica: Replica) -> list[tuple[str, ...]]:
     """Return what the digests are of."""
     places = [place[:2] for place in replica.store.digests(ALL)]
-    return sorted(row for place in places for part in range(256) for row in replica.store.bucket_rows(*place, part, ALL))
+    parts = [(place, part) for place in places for part, (count, _) in enumerate(replica.store.buckets(*place, ALL)) if count]
+    return sorted(row for place, part in parts for row in replica.store.bucket_rows(*place, part, ALL))
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -344,6 +345,56 @@ EVENTS = st.lists(
     min_size=1,
     max_size=12,
 )
+
+
+def accepted(replica: Replica) -> set[str]:
+    """Return every text that a replica holds, live or in history."""
+    texts = {row.content for row in replica.rows()}
+    for record in replica.store.changes(0, ALL, limit=100_000, max_bytes=1 << 40).records:
+        if record["type"] == "history":
+            texts.add(record["before"].get("content", ""))
+    return texts
+
+
+WRITES = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(["add", "edit", "equal", "retire", "forget", "meet"]), st.integers(0, 9)), max_size=25
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(writes=WRITES)
+def test_no_text_is_lost_and_none_that_was_forgotten_survives(open_store: Callable[..., Store], writes: Any) -> None:
+    net = [Replica(open_store(), f"r{number}") for number in range(3)]
+    written: dict[str, set[str]] = {}  # texts by the uid that they were written under
+    for number, (who, what, which) in enumerate(writes):
+        one, text = net[who], f"text {number}"
+        rows = one.rows()
+        # One after the other in time, as people would do it, though on different machines.
+        for other in net:
+            one.clock.observe(other.clock.tick())
+        if what == "add" or (what != "meet" and not rows):
+            written.setdefault(one.add(text), set()).add(text)
+        elif what == "meet":
+            meet(one, net[which % 3])
+        else:
+            row = rows[which % len(rows)]
+            if what == "equal":
+                text = rows[-1].content
+            if what in ("edit", "equal"):
+                written.setdefault(one.edit(row.uid, content=text).uid, set()).add(text)
+            elif what == "retire":
+                one.retire(row.uid)
+            else:
+                one.forget(row.uid)
+    meet(*net)
+    same(*net)
+    for replica in net:
+        held = accepted(replica)
+        gone = {uid for uid in written if replica.state(uid) == "forgotten"}
+        live = {text for uid, texts in written.items() if uid not in gone for text in texts}
+        assert live - held - {text for uid in gone for text in written[uid]} == set()
+        only_gone = {text for uid in gone for text in written[uid]} - live
+        assert only_gone & held == set()
 
 
 @settings(max_examples=15, deadline=None)

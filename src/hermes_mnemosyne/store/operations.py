@@ -8,10 +8,11 @@ made, so that a late arrival is merged and not blindly applied. Texts are alread
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hermes_mnemosyne.clock import renamed
 from hermes_mnemosyne.store.replicating import Sealed
 from hermes_mnemosyne.values import Origin, Role, Target, Visibility
 
@@ -260,6 +261,13 @@ KINDS: dict[str, type[Operation]] = {
         NewReplica,
     )
 }
+
+
+def of_replica(ops: Sequence[Operation], before: str, after: str) -> Sequence[Operation]:
+    """Return operations whose clocks bear the replica id `after` where they bore `before`."""
+    if not any(op.clock.endswith(f"-{before}") for op in ops):
+        return ops
+    return [dataclasses.replace(op, clock=renamed(op.clock, before, after)) for op in ops]
 
 
 def to_json(op: Operation) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-
 TAG_BYTES = 16
 """Bytes at the beginning of a sealed box by which it is told from others."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
@@ -21,8 +22,8 @@ class Sharing:
     include: frozenset[str] | None = None
     exclude: frozenset[str] = frozenset()
     turns: bool = False
-
     blind: bool = False
+
     def admits(self, theme: str) -> bool:
         """Tell whether rows of a theme may go."""
         name = theme.casefold()
@@ -105,7 +106,6 @@ class Feed(Protocol):
         """Return uid, kind, state and clock of the rows of one part, by uid."""
         ...
 
-    def row_numbers(self, uids: Sequence[str]) -> dict[str, int]:
 
 class Replicating(Feed, Protocol):
     """A store that tells other replicas what has changed in it."""
@@ -119,7 +119,12 @@ class Replicating(Feed, Protocol):
         """Return the number of the last change."""
         ...
 
+    def row_numbers(self, uids: Sequence[str]) -> dict[str, int]:
         """Return the row numbers of live rows."""
+        ...
+
+    def only_round(self) -> AbstractContextManager[bool]:
+        """Hold the lock of rounds of sync in the database itself, and yield True; False when another host holds it."""
         ...
 
     def sync_states(self, prefix: str = "") -> dict[str, dict[str, Any]]:

@@ -30,18 +30,31 @@ def alone(engine: Engine, *, wait: float, stop: threading.Event | None = None) -
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be made ({error.strerror}): correct the directory's owner or mode") from error
     owner = os.getpid()
+    until = time.monotonic() + wait
+
+    def pause() -> None:
+        if time.monotonic() >= until or stop.wait(_PAUSE):
+            raise StoreBusy("another round of sync is under way on this store: run again when it is done")
+
     try:
-        until = time.monotonic() + wait
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until or stop.wait(_PAUSE):
-                    raise StoreBusy("another round of sync is under way on this store: run again when it is done") from None
-        yield
+        while not _locked(handle):
+            pause()
+        with contextlib.ExitStack() as stack:
+            # On a server another host may be at it.
+            while not stack.enter_context(engine.store.only_round()):
+                stack.close()
+                pause()
+            yield
     finally:
         if os.getpid() == owner:
             # A child forked in between holds a copy, which would keep the lock.
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -305,6 +305,19 @@ class Connections:
                     db.raw.execute("ROLLBACK")
 
     @contextmanager
+    def alone(self, lock: int, *, limit: float) -> Iterator[bool]:
+        """Hold an advisory lock of the database for at most `limit` seconds, if nobody else does: then yield True."""
+        with self._lent(self._options.busy_timeout, limit) as db:
+            found = db.raw.execute("SELECT pg_try_advisory_lock($1)", [lock]).fetchone()
+            held = found is not None and bool(found[0])
+            try:
+                yield held
+            finally:
+                if held:
+                    with suppress(psycopg.Error):
+                        db.raw.execute("SELECT pg_advisory_unlock($1)", [lock])
+
+    @contextmanager
     def writing(self, wait: float, *, limit: float | None = None) -> Iterator[Database]:
         """Hold the write lock of the database in a transaction: commit at the end, roll back when the block raises.
 

@@ -43,6 +43,9 @@ _KEPT = timedelta(days=30)
 # Changes of old writers that are applied in one transaction; a search waits no longer for the lock than a hook would.
 _FORWARDED = 200
 _FORWARD_WAIT = 0.05
+# One round of sync at a time, whatever host it runs on.
+_ROUND_LOCK = 0x4D6E5379
+_LONGEST_ROUND = 24 * 3600.0
 
 
 class PostgresStore(PostgresVectors, StoreSealed):
@@ -173,6 +176,10 @@ class PostgresStore(PostgresVectors, StoreSealed):
         with self._connections.moment(limit=upkeep.LONG) as db:
             within = {(row[1], row[2]) for row in search.Scopes(db, reach).rows}
             yield from records(Source(stream, partial(self._load, db)), within)
+
+    def only_round(self) -> AbstractContextManager[bool]:
+        """Hold the lock of rounds of sync, unless another process or host does."""
+        return self._connections.alone(_ROUND_LOCK, limit=_LONGEST_ROUND)
 
     def _moment(self) -> AbstractContextManager[Database]:
         return self._connections.moment(limit=upkeep.LONG)

@@ -13,7 +13,7 @@ from hermes_mnemosyne.store.writing.forgetting import erase
 from hermes_mnemosyne.store.writing.rows import Grave
 from hermes_mnemosyne.store.writing.transaction import Rejected, Transaction
 from hermes_mnemosyne.text import content_hash
-from hermes_mnemosyne.values import ROLES, VISIBILITIES, Entry
+from hermes_mnemosyne.values import ROLES, VISIBILITIES, Entry, Turn
 
 LATER = ("a later edit stands",)
 LOCAL = ("local here",)
@@ -38,6 +38,14 @@ def keep_out(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: s
     else:
         _save(tx, op, {**record, "state": "forgotten", "kind": record["type"], "at": op.at, "session_id": None}, uid)
     return refused(tx, op, uid)
+
+
+def keep_version(tx: Transaction, value: Entry | Turn, *, at: str) -> None:
+    """Keep a version that another one or a tombstone ends in history, unless it is there already."""
+    if tx.db.execute(tx.sql["has_version"], (value.uid, value.clock)).fetchone() is None:
+        written = value.updated_at if isinstance(value, Entry) else value.created_at
+        tx.record("lost", value, clock=value.clock, at=written or at)
+        tx.tally.mixed = True
 
 
 def history(tx: Transaction, op: MergeRecord, record: Mapping[str, Any]) -> Outcome:
@@ -90,6 +98,8 @@ def _retired(tx: Transaction, op: MergeRecord, record: Mapping[str, Any], uid: s
     if row is not None and row.value.clock > clock:
         return Outcome(op_id=op.op_id, uid=uid, status="unchanged", notes=LATER)
     if row is not None:
+        # What was retired there may have been an earlier version.
+        keep_version(tx, row.value, at=op.at)
         retire_row(tx, row, clock=clock, at=str(record["at"]))
     else:
         _save(tx, op, record, uid)

@@ -15,7 +15,17 @@ from typing import Any
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.store.operations import MergeRecord, Outcome
 from hermes_mnemosyne.store.records import TYPES, Fields, entry_of, turn_of
-from hermes_mnemosyne.store.writing.departed import LATER, LOCAL, forgotten, history, keep_out, refused, state_of, tombstone
+from hermes_mnemosyne.store.writing.departed import (
+    LATER,
+    LOCAL,
+    forgotten,
+    history,
+    keep_out,
+    keep_version,
+    refused,
+    state_of,
+    tombstone,
+)
 from hermes_mnemosyne.store.writing.entries import insert, is_kept_out, link, retire_row, save
 from hermes_mnemosyne.store.writing.graves import Session, capture_macs, names_of
 from hermes_mnemosyne.store.writing.rows import Grave, dumps, scope_of, snapshot
@@ -75,14 +85,13 @@ def _older(tx: Transaction, op: MergeRecord, loser: Entry | Turn, winner: Entry 
 
 
 def _keep_loser(tx: Transaction, op: MergeRecord, loser: Entry | Turn, winner: Entry | Turn | None) -> None:
-    """Keep the version that lost in history, where it differs in what a person wrote."""
+    """Keep the version that lost in history, where it differs in what a person wrote and is not there already."""
     blank: dict[str, Any] = {"uid": "", "clock": "", "created_at": "", "seq": 0}
     if isinstance(loser, Entry):
         blank |= {"updated_at": "", "origins": ()}
-    if winner is None or replace(loser, **blank) != replace(winner, **blank):
-        at = loser.updated_at if isinstance(loser, Entry) else loser.created_at
-        tx.record("lost", loser, clock=loser.clock, at=at or op.at)
-        tx.tally.mixed = True
+    if winner is not None and replace(loser, **blank) == replace(winner, **blank):
+        return
+    keep_version(tx, loser, at=op.at)
 
 
 # -- versions --------------------------------------------------------------------------------------------------------------------

@@ -82,7 +82,8 @@ WHERE m.key = $1 AND v.scope = ANY (SELECT j >> 38 FROM unnest($2::bigint[]) AS 
 SELECT uid, 'entry', 'live', clock FROM mnemosyne.entries WHERE scope = $1 AND visibility = 'synced'
 UNION ALL SELECT uid, 'turn', 'live', clock FROM mnemosyne.turns WHERE scope = $1 AND visibility = 'synced'
 UNION ALL SELECT uid, kind, state, clock FROM mnemosyne.tombstones WHERE scope = $1 AND visibility = 'synced'
-UNION ALL SELECT uid, kind, 'forgotten', clock FROM mnemosyne.withdrawn WHERE scope = $1
+UNION ALL SELECT w.uid, w.kind, 'forgotten', w.clock FROM mnemosyne.withdrawn AS w
+    WHERE w.scope = $1 AND NOT EXISTS (SELECT 1 FROM mnemosyne.tombstones AS g WHERE g.uid = w.uid AND g.visibility = 'synced')
 
 -- name: places
 SELECT id, theme, subject FROM mnemosyne.scopes

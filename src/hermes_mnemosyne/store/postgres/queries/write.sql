@@ -176,6 +176,9 @@ DELETE FROM mnemosyne.speakers WHERE scope = $1 AND turns <= 0
 INSERT INTO mnemosyne.history (uid, scope, action, at, clock, content_hash, snapshot, seq) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT DO NOTHING
 
+-- name: has_version
+SELECT 1 FROM mnemosyne.history WHERE uid = $1 AND snapshot::jsonb ->> 'clock' = $2 LIMIT 1
+
 -- name: last_change
 SELECT 0, action, snapshot, clock FROM mnemosyne.history
 WHERE action <> 'lost' AND snapshot <> '{}' AND uid IN (SELECT $1 UNION ALL SELECT uid FROM mnemosyne.aliases WHERE survivor = $1)
@@ -296,7 +299,9 @@ SELECT lead, words, version FROM mnemosyne.tokens WHERE scope = $1::bigint >> 38
 INSERT INTO mnemosyne.tokens (scope, row, words, version, lead, tsv) VALUES ($1, $2, $3, $4, $5, $6)
 
 -- name: lengthen_tokens
-UPDATE mnemosyne.tokens SET tsv = tsv || $2::tsvector WHERE scope = $1::bigint >> 38 AND row = $1
+-- A word of the context counts once, also where both neighbours lend it: so it stands in a context that is written whole.
+UPDATE mnemosyne.tokens SET tsv = tsv || ts_delete($2::tsvector, tsvector_to_array(ts_filter(tsv, '{d}')))
+WHERE scope = $1::bigint >> 38 AND row = $1
 
 -- name: replace_context
 UPDATE mnemosyne.tokens AS k SET tsv = ts_filter(k.tsv, '{a}') || $2::tsvector || ('/n' || t.session)::tsvector

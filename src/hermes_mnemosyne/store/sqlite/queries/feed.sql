@@ -82,7 +82,8 @@ WHERE m.key = ?1 AND v.row IN (SELECT value FROM json_each(?2))
 SELECT uid, 'entry', 'live', clock FROM entries WHERE scope = ?1 AND visibility = 'synced'
 UNION ALL SELECT uid, 'turn', 'live', clock FROM turns WHERE scope = ?1 AND visibility = 'synced'
 UNION ALL SELECT uid, kind, state, clock FROM tombstones WHERE scope = ?1 AND visibility = 'synced'
-UNION ALL SELECT uid, kind, 'forgotten', clock FROM withdrawn WHERE scope = ?1
+UNION ALL SELECT w.uid, w.kind, 'forgotten', w.clock FROM withdrawn AS w
+    WHERE w.scope = ?1 AND NOT EXISTS (SELECT 1 FROM tombstones AS g WHERE g.uid = w.uid AND g.visibility = 'synced')
 
 -- name: places
 SELECT id, theme, subject FROM scopes

@@ -144,6 +144,9 @@ DELETE FROM speakers WHERE scope = ? AND turns <= 0
 -- name: insert_history
 INSERT OR IGNORE INTO history (uid, scope, action, at, clock, content_hash, snapshot, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: has_version
+SELECT 1 FROM history WHERE uid = ?1 AND json_extract(snapshot, '$.clock') = ?2 LIMIT 1
+
 -- name: last_change
 SELECT id, action, snapshot, clock FROM history
 WHERE action <> 'lost' AND snapshot <> '{}' AND (uid = ?1 OR uid IN (SELECT uid FROM aliases WHERE survivor = ?1))
