@@ -12,14 +12,12 @@ locked: shared while a connection opens or closes, for one process alone while i
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import logging
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,6 +27,7 @@ from hermes_mnemosyne._errors import ForeignFile, SchemaMismatch, StoreBusy, Sto
 from hermes_mnemosyne.forks import guard
 from hermes_mnemosyne.paths import secure_directory, secure_file
 from hermes_mnemosyne.store.sqlite.errors import translated
+from hermes_mnemosyne.store.sqlite.spool_locks import SpoolLocks, unusable
 from hermes_mnemosyne.store.sqlite.sql import statements
 
 APPLICATION_ID = 0x4D6E5370  # "MnSp"
@@ -70,11 +69,6 @@ def _patiently(step: Callable[[], T], deadline: float) -> T:
         pause = min(pause * 1.5, _MAX_PAUSE)
 
 
-def _os_error(error: OSError, path: Path) -> StoreFull | StoreUnavailable:
-    kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreUnavailable
-    return kind(f"{path}: {error.strerror or error}; check its directory and disk")
-
-
 def _runner(connection: sqlite3.Connection) -> Run:
     sql = statements("spool")
     # Every statement is read to its end: an open one would hold a snapshot, and the log could not be emptied.
@@ -98,9 +92,8 @@ class SpoolFile:
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._lock = threading.Lock()
-        self._lock_handles: set[int] = set()
+        self._locks = SpoolLocks(self.path)
         self._held_for_fork = False
-        self._holds_directory = False
         guard(self)
 
     # -- use ---------------------------------------------------------------------------------------------------------------------
@@ -108,6 +101,13 @@ class SpoolFile:
     def exists(self) -> bool:
         """Tell whether the file is there."""
         return self._present() is not None
+
+    def exclusive(self) -> contextlib.AbstractContextManager[bool]:
+        """Hold a lock beside the file during the block, if no other process or thread does: then yield True.
+
+        Raises StoreUnavailable and StoreFull when it cannot be used.
+        """
+        return self._locks.exclusive()
 
     def read(self, name: str, *parameters: object, wait: float = _UPKEEP_WAIT) -> list[Row]:
         """Return the rows of the named query, none when there is no file; `wait` is in seconds. Raises the store errors."""
@@ -216,7 +216,7 @@ class SpoolFile:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _os_error(error, self.path) from error
+            raise unusable(error, self.path) from error
         return found.st_dev, found.st_ino
 
     def _is_blank(self) -> bool:
@@ -238,21 +238,21 @@ class SpoolFile:
         try:
             secure_directory(self.path.parent)
         except OSError as error:
-            raise _os_error(error, self.path) from error
-        with self._directory_lock(deadline, shared=True):
+            raise unusable(error, self.path) from error
+        with self._locks.directory(deadline, shared=True):
             # Several that open a blank file would delete a log left from an earlier one under each other's hands.
             if not self._is_blank():
                 self._identity = self._present()
                 with contextlib.suppress(_NotSetUpError):
                     self._connection = self._open(deadline, set_up=False)
         if self._connection is None:
-            with self._directory_lock(deadline):
+            with self._locks.directory(deadline):
                 if not create and self._is_blank():
                     return None
                 try:
                     secure_file(self.path)
                 except OSError as error:
-                    raise _os_error(error, self.path) from error
+                    raise unusable(error, self.path) from error
                 self._identity = self._present()
                 self._connection = self._open(deadline, set_up=True)
         return self._connection
@@ -307,7 +307,7 @@ class SpoolFile:
         with contextlib.ExitStack() as held:
             # It is closed in any case, also when the directory is gone.
             with contextlib.suppress(StoreError):
-                held.enter_context(self._directory_lock(time.monotonic() + _UPKEEP_WAIT, shared=True))
+                held.enter_context(self._locks.directory(time.monotonic() + _UPKEEP_WAIT, shared=True))
             self._disconnect()
 
     def close(self) -> None:
@@ -337,76 +337,8 @@ class SpoolFile:
             _inherited.append(self._connection)
             self._connection = self._identity = None
         self._lock = threading.Lock()
-        self._held_for_fork = self._holds_directory = False
-        # A copy of the handle would keep the parent's lock alive after the parent.
-        for handle in self._lock_handles:
-            os.close(handle)
-        self._lock_handles = set()
-
-    # -- locks between processes -------------------------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[bool]:
-        """Hold the lock file `<path>.lock` during the block, if no other process or thread does: then yield True.
-
-        Raises StoreUnavailable and StoreFull when the lock file cannot be used.
-        """
-        lock = self.path.with_name(self.path.name + ".lock")
-        try:
-            secure_file(lock)
-            handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-        except OSError as error:
-            raise _os_error(error, lock) from error
-        with self._locked(handle, 0.0) as held:
-            yield held
-
-    @contextlib.contextmanager
-    def _directory_lock(self, deadline: float, *, shared: bool = False) -> Iterator[None]:
-        """Hold the directory, alone in all processes or `shared`; this thread holds the connection's lock.
-
-        Within a block that holds it alone, it is held already.
-        """
-        if self._holds_directory:
-            yield
-            return
-        try:
-            handle = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise _os_error(error, self.path) from error
-        with self._locked(handle, deadline, shared=shared) as held:
-            if not held:
-                raise StoreBusy(f"{self.path}: another process is setting it up; try again")
-            self._holds_directory = not shared
-            try:
-                yield
-            finally:
-                self._holds_directory = False
-
-    @contextlib.contextmanager
-    def _locked(self, handle: int, deadline: float, *, shared: bool = False) -> Iterator[bool]:
-        owner = os.getpid()
-        self._lock_handles.add(handle)
-        try:
-            yield self._flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, deadline)
-        finally:
-            if os.getpid() == owner:
-                self._lock_handles.discard(handle)
-                # A child forked in between may not have closed its copy yet.
-                fcntl.flock(handle, fcntl.LOCK_UN)
-                os.close(handle)
-
-    def _flock(self, handle: int, kind: int, deadline: float) -> bool:
-        while True:
-            try:
-                fcntl.flock(handle, kind | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    return False
-                time.sleep(_MAX_PAUSE)
-            except OSError as error:
-                raise _os_error(error, self.path) from error
-            else:
-                return True
+        self._held_for_fork = False
+        self._locks.abandon()
 
     # -- damage ------------------------------------------------------------------------------------------------------------------
 
@@ -425,7 +357,7 @@ class SpoolFile:
         One process at a time, by a lock on the directory. A file that is sound is left alone: another process was faster.
         """
         deadline = time.monotonic() + _UPKEEP_WAIT
-        with self._directory_lock(deadline):
+        with self._locks.directory(deadline):
             # SQLite may find the damage again while it closes.
             with contextlib.suppress(StoreCorrupt):
                 self._disconnect()
@@ -439,7 +371,7 @@ class SpoolFile:
                     with contextlib.suppress(FileNotFoundError):
                         Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
             except OSError as error:
-                raise _os_error(error, self.path) from error
+                raise unusable(error, self.path) from error
             rows = self._readable_rows(aside)
             if rows:
                 with translated(self.path):
