@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hermes_mnemosyne.store.operations import Operation, Outcome
@@ -90,7 +90,12 @@ def test_any_sequence_of_writes_leaves_a_sound_store(
     is_sound(world, filters)
 
 
+# The turn in the middle gets the same word from both sides, from one of them later.
+BETWEEN_TWINS = [("say", ("alpha", ""), texts, "s1", False, False) for texts in (["apple", "apple"], ["apple"])]
+
+
 @given(steps=STEPS, filters=st.lists(WHERE, min_size=1, max_size=2))
+@example(steps=BETWEEN_TWINS, filters=[Filter(reach=EVERYTHING)])
 @settings(max_examples=10)
 def test_reindexing_and_upkeep_change_no_answer(
     new_world: Callable[..., World], steps: list[tuple[Any, ...]], filters: list[Filter]

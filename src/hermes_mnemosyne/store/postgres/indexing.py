@@ -48,7 +48,7 @@ def words(body: str) -> str:
 
 
 def vector(body: str, context: str = "", facets: Iterable[str] = ()) -> str:
-    """Return a `tsvector` literal: words of the text labelled A, of the context D, facets without positions."""
+    """Return a `tsvector` literal: words of the text labelled A, of the context once each D, facets without."""
     after = min(body.count(" ") + 2, _LAST_POSITION)
     return " ".join((words(body), *[f"{word}:{after}" for word in context.split()], *facets))
 
