@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import re
@@ -37,10 +38,20 @@ def parse_utc(text: str) -> datetime:
 
 def uuid7() -> str:
     """Return a random UUIDv7 (RFC 9562: 48 bits of milliseconds, 74 random bits) in its canonical text form."""
-    value = (time.time_ns() // 1_000_000) << 80 | _RANDOM.getrandbits(80)
+    return _uuid7(time.time_ns() // 1_000_000, _RANDOM.getrandbits(80))
+
+
+def _uuid7(millis: int, random_bits: int) -> str:
+    value = millis << 80 | random_bits
     value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def uuid7_of(now: str, *parts: str) -> str:
+    """Return the UUIDv7 of a moment (fixed-width UTC text) whose other bits are a hash of the parts: the same for the same parts."""
+    millis = int(parse_utc(now).timestamp() * 1000)
+    return _uuid7(millis, int.from_bytes(hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()[:10]))
 
 
 def is_stamp(text: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hermes_mnemosyne.clock import uuid7
+from hermes_mnemosyne.clock import uuid7_of
 from hermes_mnemosyne.store.operations import AddEntry, EditEntry, Operation, Outcome, Retire, Undo
 from hermes_mnemosyne.store.writing.graves import content_macs, forgotten_since
 from hermes_mnemosyne.store.writing.rows import (
@@ -266,13 +266,13 @@ def _written(tx: Transaction, op: Operation, row: Live, new: Entry) -> Outcome:
     """Save a version of an entry whose text no other one holds."""
     old = row.value
     assert isinstance(old, Entry)
-    renamed = _publish(tx, old, new)
+    renamed = _publish(tx, op, old, new)
     save(tx, row, replace(new, uid=renamed))
     notes = ("renamed",) if renamed != new.uid else ()
     return Outcome(op_id=op.op_id, uid=renamed, status="updated", uids=(renamed,), notes=notes)
 
 
-def _publish(tx: Transaction, old: Entry, new: Entry) -> str:
+def _publish(tx: Transaction, op: Operation, old: Entry, new: Entry) -> str:
     """Note a change of visibility for other replicas, and return the uid that the row has from now on.
 
     What has become local is forgotten there, for ever by that uid; should it be shared again, it is another row for them.
@@ -281,7 +281,7 @@ def _publish(tx: Transaction, old: Entry, new: Entry) -> str:
         tx.withdraw(new, clock=new.clock, at=new.updated_at)
     if not (old.visibility == "local" and new.visibility == "synced"):
         return new.uid
-    uid = uuid7() if tx.is_withdrawn(new.uid) else new.uid
+    uid = uuid7_of(op.at, op.op_id, new.uid) if tx.is_withdrawn(new.uid) else new.uid
     if uid == new.uid:
         tx.db.execute(tx.sql["republish_aliases"], (tx.next_seq(), uid))
     tx.db.execute(tx.sql["republish_history"], (uid, tx.next_seq(), new.uid))
@@ -373,12 +373,12 @@ def part(tx: Transaction, op: Undo, row: Live, merged: str, clock: str) -> Outco
     if own_version := versions.pop(survivor.uid, None):
         # Its earlier text may live in a third entry by now: then these two are one.
         uids = [change(tx, op, row, replace(own_version, uid=survivor.uid), clock).uid]
-    for version in versions.values():
+    for other, version in versions.items():
         digest = content_hash(version.content)
         scope = tx.scope(version.theme, version.subject)
         held = tx.db.execute(tx.sql["entry_by_hash"], (scope, version.target, bytes.fromhex(digest))).fetchone()
         if not held and not is_kept_out(tx, op, version.target, digest, clock=clock, explicit=True):
-            parted = replace(version, uid=uuid7(), updated_at=op.at, clock=clock)
+            parted = replace(version, uid=uuid7_of(op.at, op.op_id, other), updated_at=op.at, clock=clock)
             insert(tx, parted)
             uids.append(parted.uid)
     return Outcome(op_id=op.op_id, uid=op.uid, status="restored", uids=tuple(uids))
