@@ -30,7 +30,9 @@ def box(text: str) -> bytes:
 
 
 def sealed(uid: str = "u1", clock: int = 1, text: str = "one", **fields: Any) -> Sealed:
-    return Sealed(**{"uid": uid, "slot": "", "theme": WORK, "key": "0" * 16, "clock": stamp(clock), "gone": "", "box": box(text), **fields})
+    return Sealed(
+        **{"uid": uid, "slot": "", "theme": WORK, "key": "0" * 16, "clock": stamp(clock), "gone": "", "box": box(text), **fields}
+    )
 
 
 def keep(world: World, *records: Sealed, **fields: Any) -> tuple[str, ...]:

@@ -159,7 +159,7 @@ def test_one_client_cannot_ask_without_end(memory: Memory) -> None:
 def test_the_status_says_who_the_server_is(client: Client, memory: Memory) -> None:
     memory.remember("something")
     status = client.get("/v1/status").json()
-    assert (status["product"], status["protocol"], status["sealed"], status["themes"]) == ("mnemosyne", 1, False, None)
+    assert (status["product"], status["protocol"], status["sealed"], status["themes"]) == ("mnemosyne", 1, None, None)
     assert (status["replica"], status["position"]) == (memory.engine.store.replica, memory.engine.store.position())
 
 

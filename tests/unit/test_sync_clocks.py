@@ -12,7 +12,7 @@ pytest.importorskip("starlette", reason="the server is an extra")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_mnemosyne.sync.server.clocks import Sender, corrected, corrections
+from hermes_mnemosyne.sync.clocks import Sender, corrected, corrections
 
 NOW = 1_790_000_000_000
 MINUTE, DAY, YEAR = 60_000, 86_400_000, 365 * 86_400_000

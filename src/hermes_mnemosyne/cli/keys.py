@@ -1,4 +1,4 @@
-"""The command that keeps the keys of a sync server: keys add, list, revoke."""
+"""The command for keys: those of a sync server (keys add, list, revoke), and those that seal rows (keys seal-key, theme)."""
 
 from __future__ import annotations
 
@@ -23,20 +23,30 @@ def register(commands: Commands) -> None:
         help="keep the named keys of a sync server: who may read or write which themes",
         description=(
             "Keep the named keys of a sync server: who may read or write which themes.\n"
-            "A new key is printed once and kept nowhere; a revoked one is refused at once, also by a server that runs."
+            "A new key is printed once and kept nowhere; a revoked one is refused at once, also by a server that runs.\n"
+            "'seal-key' prints a new key for --seal-key-file of 'mnemosyne sync', 'theme' the names by which a server that cannot read\n"
+            "knows a theme, for a key that is for this theme only."
         ),
-        example="mnemosyne keys add laptop\nmnemosyne keys add dashboard --read --theme work --theme home\nmnemosyne keys list",
+        example="mnemosyne keys add laptop\nmnemosyne keys add dashboard --read --theme work --theme home\nmnemosyne keys list\n"
+        "mnemosyne keys seal-key",
         # Here a theme is one of those that a key is for.
         conflict_handler="resolve",
     )
-    keys.add_argument("action", nargs="?", choices=("add", "list", "revoke"), default="list", help="default: list")
-    keys.add_argument("name", nargs="?", metavar="NAME", help="the name of the key to add or to revoke, such as a machine")
+    keys.add_argument(
+        "action", nargs="?", choices=("add", "list", "revoke", "seal-key", "theme"), default="list", help="default: list"
+    )
+    keys.add_argument(
+        "name", nargs="?", metavar="NAME", help="the name of the key to add or to revoke, such as a machine; of a theme"
+    )
     keys.add_argument("--read", action="store_true", help="the new key may read (default: read and write)")
     keys.add_argument("--write", action="store_true", help="the new key may write (default: read and write)")
     keys.add_argument(
         "--theme", dest="themes", action="append", metavar="THEME", help="only this theme; may be repeated (default: all)"
     )
     keys.add_argument("--keys-file", metavar="FILE", help="the file of keys (default: beside the store)")
+    keys.add_argument(
+        "--seal-key-file", metavar="FILE", help="for 'theme': the file of seal keys (else as 'mnemosyne sync' finds it)"
+    )
 
 
 def _keys(args: argparse.Namespace, out: Output) -> int:
@@ -46,8 +56,12 @@ def _keys(args: argparse.Namespace, out: Output) -> int:
         if args.name is not None or args.read or args.write or args.themes:
             raise InvalidInput("'keys list' prints all keys: leave the name and the rights out")
         return _list(args, out)
+    if args.action == "seal-key":
+        return _seal_key(args, out)
     if args.name is None:
         raise InvalidInput(f"whose key? write 'keys {args.action} NAME'")
+    if args.action == "theme":
+        return _theme(args, out)
     keyring = Keyring(_file_of(args))
     if args.action == "add":
         return _add(args, keyring, out)
@@ -58,6 +72,42 @@ def _keys(args: argparse.Namespace, out: Output) -> int:
         out.json({"name": revoked.name, "id": revoked.signing.id, "status": "revoked"})
     else:
         out.line(f"revoked {visible(revoked.name)}")
+    return Exit.DONE
+
+
+def _seal_key(args: argparse.Namespace, out: Output) -> int:
+    from hermes_mnemosyne.sync.seal import SealKey
+    from hermes_mnemosyne.sync.seal_keys import new_key
+
+    if args.name is not None or args.read or args.write or args.themes:
+        raise InvalidInput("'keys seal-key' prints a new key: leave the name and the rights out")
+    key = new_key()
+    if out.json_mode:
+        out.json({"key": key, "id": SealKey.of(bytes.fromhex(key)).id})
+    else:
+        out.line(key)
+        if out.terminal:
+            out.line(
+                out.style("write it into a file of mode 0600 on each machine; without it nobody can read what it sealed", "dim")
+            )
+    return Exit.DONE
+
+
+def _theme(args: argparse.Namespace, out: Output) -> int:
+    import os
+
+    from hermes_mnemosyne.sync.seal_keys import sealer_of
+
+    setting = effective_settings(args).settings.sync.seal_key_file
+    sealer = sealer_of(flag=args.seal_key_file, setting=setting, environ=os.environ)
+    if sealer is None:
+        raise InvalidInput("the name of a theme depends on the seal key: add --seal-key-file")
+    names = sealer.theme_ids(args.name)
+    if out.json_mode:
+        out.json([{"theme": name, "key": key} for name, key in zip(names, sealer.key_ids, strict=True)])
+    else:
+        for name in names:
+            out.line(name)
     return Exit.DONE
 
 

@@ -51,6 +51,13 @@ def register(commands: Commands) -> None:
         "sync.api_key_file, $CREDENTIALS_DIRECTORY/api-key)",
     )
     parser.add_argument(
+        "--seal-key-file",
+        metavar="FILE",
+        help="seal every row with the first key of this file, so that the server cannot read it (else MNEMOSYNE_SEAL_KEY_FILE, the "
+        "setting sync.seal_key_file, $CREDENTIALS_DIRECTORY/seal-key); 'mnemosyne keys seal-key' makes a key",
+    )
+    parser.add_argument("--reseal", action="store_true", help="seal all rows anew, with the first key of the seal key file")
+    parser.add_argument(
         "--include",
         nargs="+",
         action="extend",
@@ -84,6 +91,8 @@ class _Job:
 def _sync(args: argparse.Namespace, out: Output) -> int:
     if theme_of(args) is not None:
         raise InvalidInput("sync is about every theme: leave --theme out, and name themes with --include")
+    if args.reseal and (args.dry_run or args.action == "status" or (args.verify and not args.repair)):
+        raise InvalidInput("--reseal is done by a round: leave --dry-run, --verify and status out")
     if args.repair and not args.verify:
         raise InvalidInput("--repair mends what --verify finds: add --verify")
     interval = _interval(args.interval)
@@ -116,6 +125,7 @@ def _interval(text: str | None) -> float | None:
 def _job(args: argparse.Namespace, out: Output, memory: Memory) -> _Job:
     from hermes_mnemosyne.sync.remote import Remote
     from hermes_mnemosyne.sync.round import Options
+    from hermes_mnemosyne.sync.seal_keys import sealer_of
     from hermes_mnemosyne.sync.secret import client_key
     from hermes_mnemosyne.sync.sharing import wanted
     from hermes_mnemosyne.sync.state import load
@@ -133,11 +143,15 @@ def _job(args: argparse.Namespace, out: Output, memory: Memory) -> _Job:
         args.exclude if args.exclude is not None else settings.exclude,
         turns=settings.turns if args.turns is None else args.turns,
     )
+    sealer = sealer_of(flag=args.seal_key_file, setting=settings.seal_key_file, environ=os.environ)
+    if args.reseal and sealer is None:
+        raise InvalidInput("--reseal needs a seal key: add --seal-key-file")
     remote = Remote(url, key)
     if remote.address.is_readable:
-        complain(f"warning: {remote.url} is reached in clear: others on the way can read what is synced; use https")
-
-    return _Job(args, out, memory, lambda stop: Remote(url, key, stop=stop), Options(name=name, wanted=chosen))
+        what = "see who syncs when" if sealer is not None else "read what is synced"
+        complain(f"warning: {remote.url} is reached in clear: others on the way can {what}; use https")
+    options = Options(name=name, wanted=chosen, sealer=sealer, reseal=args.reseal)
+    return _Job(args, out, memory, lambda stop: Remote(url, key, stop=stop), options)
 
 
 # -- rounds ----------------------------------------------------------------------------------------------------------------------

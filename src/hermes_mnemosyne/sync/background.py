@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hermes_mnemosyne._errors import MnemosyneError
 from hermes_mnemosyne.clock import now_text
@@ -17,11 +17,14 @@ from hermes_mnemosyne.setting_keys import SyncSettings
 from hermes_mnemosyne.store.protocol import EVERYTHING
 from hermes_mnemosyne.sync.remote import Remote
 from hermes_mnemosyne.sync.round import Options, sync_once
-from hermes_mnemosyne.sync.secret import client_key
+from hermes_mnemosyne.sync.secret import CREDENTIALS_VARIABLE, SEAL_VARIABLE, client_key
 from hermes_mnemosyne.sync.sharing import wanted
 from hermes_mnemosyne.sync.watch import pause_after
 from hermes_mnemosyne.values import DEFAULT_THEME
 from hermes_mnemosyne.worker import Worker
+
+if TYPE_CHECKING:
+    from hermes_mnemosyne.sync.seal import Sealer
 
 _log = logging.getLogger(__name__)
 _LONGEST_LOOK = 30.0
@@ -106,6 +109,15 @@ class Background:
         self._next = time.monotonic() + pause
         return False
 
+    def _sealer(self) -> Sealer | None:
+        """Return what seals, read anew for each round: a key may be added to the file. Raises ConfigError, MissingExtra."""
+        setting = self._settings.seal_key_file
+        if setting is None and not any(name in os.environ for name in (SEAL_VARIABLE, CREDENTIALS_VARIABLE)):
+            return None
+        from hermes_mnemosyne.sync.seal_keys import sealer_of
+
+        return sealer_of(flag=None, setting=setting, environ=os.environ)
+
     def _round(self) -> str:
         settings = self._settings
         if self._remote is None:
@@ -113,7 +125,8 @@ class Background:
             # No second attempts: the next round is one.
             self._remote = Remote(settings.remote or "", key, attempts=1, stop=self._stop)
         chosen = wanted(settings.include, settings.exclude, turns=settings.turns)
-        summary = sync_once(self._memory, self._remote, Options(wanted=chosen, limit=_PAGE, lock_wait=0.0, stop=self._stop))
+        options = Options(wanted=chosen, sealer=self._sealer(), limit=_PAGE, lock_wait=0.0, stop=self._stop)
+        summary = sync_once(self._memory, self._remote, options)
         self._remote.close()
         self._counted["rounds"] += 1
         self._counted.update({name: getattr(summary, name) for name in _COUNTED})

@@ -10,9 +10,8 @@ from typing import Any
 from hermes_mnemosyne.engine import Memory
 from hermes_mnemosyne.sync import state as states
 from hermes_mnemosyne.sync.remote import Pull, Remote
-from hermes_mnemosyne.sync.round import Options
+from hermes_mnemosyne.sync.round import Options, round_of
 from hermes_mnemosyne.sync.sharing import Wanted
-from hermes_mnemosyne.sync.terms import terms_of
 
 
 def preview(memory: Memory, remote: Remote, options: Options) -> dict[str, Any]:
@@ -22,7 +21,8 @@ def preview(memory: Memory, remote: Remote, options: Options) -> dict[str, Any]:
     """
     store = memory.engine.store
     known = states.load(memory, options.name or remote.url)
-    terms = terms_of(options.wanted, store, remote.status())
+    one = round_of(memory, remote, options)
+    terms = one.agree()
     if known.basis != terms.basis:
         known = replace(known, pulled=0, pushed=0)
     pulled, pushed = _Tally(), _Tally()
@@ -32,7 +32,7 @@ def preview(memory: Memory, remote: Remote, options: Options) -> dict[str, Any]:
         if known.sharing not in {"", page.head.get("sharing")} and after == known.pulled > 0:
             known, after = replace(known, sharing="", pulled=0), 0
             continue
-        pulled.add(page.records)
+        pulled.add(one.readable(page))
         after, more = page.head["position"], bool(page.head.get("more"))
         options.step(len(page.records))
     after, more = known.pushed, terms.writes and not terms.is_empty

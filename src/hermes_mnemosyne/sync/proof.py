@@ -9,7 +9,7 @@ from hermes_mnemosyne.engine import Memory
 from hermes_mnemosyne.sync.exchange import RemoteError
 from hermes_mnemosyne.sync.lock import alone
 from hermes_mnemosyne.sync.remote import Remote
-from hermes_mnemosyne.sync.round import Options, Round
+from hermes_mnemosyne.sync.round import Options, round_of
 from hermes_mnemosyne.sync.summary import Summary
 from hermes_mnemosyne.sync.verify import Difference
 
@@ -40,7 +40,7 @@ def verify_once(memory: Memory, remote: Remote, options: Options, *, repair: boo
     Without it nothing is written on either side. Raises RemoteError, Stopped, StoreError.
     """
     with alone(memory.engine, wait=options.lock_wait, stop=options.stop):
-        one = Round(memory, remote, options)
+        one = round_of(memory, remote, options)
         if not repair:
             one.meet()
             return Proof.of(one.differences()), one.summary

@@ -123,9 +123,10 @@ class Remote:
             raise RemoteError(f"{self.url} answers with another page than was asked for")
         return page
 
-    def push(self, replica: str, mark: str, body: bytes) -> dict[str, Any]:
-        """Send a page and return the answer. Raises RemoteError, Stopped."""
-        answer = self._call("POST", "/v1/changes", [("replica", replica), ("mark", mark)], _object, body=(body, _PAGE))
+    def push(self, replica: str, mark: str, body: bytes, also: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+        """Send a page, with more parameters if there are any, and return the answer. Raises RemoteError, Stopped."""
+        query = [("replica", replica), ("mark", mark), *also]
+        answer = self._call("POST", "/v1/changes", query, _object, body=(body, _PAGE))
         self._check(answer)
         if not isinstance(answer.get("mark"), str) or type(answer.get("first")) is not int or type(answer.get("last")) is not int:
             raise RemoteError(f"{self.url} does not say what became of a page: update the server")

@@ -14,6 +14,7 @@ from hermes_mnemosyne._errors import ConfigError
 
 KEY_VARIABLE = "MNEMOSYNE_SYNC_KEY"
 FILE_VARIABLE = "MNEMOSYNE_SYNC_KEY_FILE"
+SEAL_VARIABLE = "MNEMOSYNE_SEAL_KEY_FILE"
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
 FLAG = "--api-key-file"
 
@@ -42,11 +43,11 @@ def api_key(*, flag: str | os.PathLike[str] | None, environ: Mapping[str, str], 
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(given)} both say which the key is: leave one out (unset it, an empty one counts too)")
     if flag is not None:
-        return key_in(_path(os.fspath(flag), FLAG), environ=environ)
+        return key_in(path_of(os.fspath(flag), FLAG), environ=environ)
     if KEY_VARIABLE in environ:
         return _checked(environ[KEY_VARIABLE].encode("utf-8", "surrogateescape"), KEY_VARIABLE)
     if FILE_VARIABLE in environ:
-        return key_in(_path(environ[FILE_VARIABLE].removeprefix(_FILE_SCHEME), FILE_VARIABLE), environ=environ)
+        return key_in(path_of(environ[FILE_VARIABLE].removeprefix(_FILE_SCHEME), FILE_VARIABLE), environ=environ)
     directory = credentials_directory(environ)
     path = None if directory is None else directory / credential
     return key_in(path, environ=environ) if path is not None and os.path.lexists(path) else None
@@ -109,7 +110,8 @@ def _check_mode(path: Path, info: os.stat_result, environ: Mapping[str, str]) ->
         raise ConfigError(f"{path} is open to others (mode {mode:03o}): chmod 600 {real}")
 
 
-def _path(text: str, source: str) -> Path:
+def path_of(text: str, source: str) -> Path:
+    """Return the path that a flag, a variable or a setting names. Raises ConfigError for an empty one."""
     if not text.strip():
         raise ConfigError(f"{source} is empty: name the file that holds the key, or leave it out")
     try:

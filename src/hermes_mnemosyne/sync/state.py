@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.engine import Memory
 from hermes_mnemosyne.figures import REMOTES
 from hermes_mnemosyne.store.operations import KeepState, Operation, Outcome
@@ -22,6 +23,7 @@ class State:
     `pulled` is the position in the server's changes, `pushed` that in our own. `skip` are intervals of our change numbers that the
     server sent us, `theirs` intervals of its numbers that we sent. `basis` tells the filters and rights that the positions hold for,
     `sharing` the same as the server says it. `healing` is set from the moment a mark was unknown until both sides were compared.
+    `sealed` tells whether rows go there sealed (None: there was no round yet), `sealed_with` the key under which all of ours are.
     """
 
     url: str = ""
@@ -34,6 +36,8 @@ class State:
     basis: str = ""
     sharing: str = ""
     healing: bool = False
+    sealed: bool | None = None
+    sealed_with: str = ""
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
     turns: bool = False
@@ -78,6 +82,16 @@ def load(memory: Memory, name: str) -> State:
 def save(memory: Memory, name: str, state: State) -> None:
     """Keep a state. Raises StoreError."""
     apply(memory, [make(memory, KeepState, key=REMOTES + name, value=state.kept())])
+
+
+def check_mode(name: str, *, is_sealed: bool, known: object) -> None:
+    """Raise InvalidInput where a round is sealed and what is `known` of the remote is not, or the other way round."""
+    if known is True and not is_sealed:
+        raise InvalidInput(f"{name} is synced sealed: name the key file with --seal-key-file, nothing was sent")
+    if known is False and is_sealed:
+        raise InvalidInput(
+            f"{name} is synced in clear: leave the seal key out, or sync with a server (and a --profile) of its own; nothing was sent"
+        )
 
 
 def make(memory: Memory, kind: type[Any], *, theme: str = "", subject: str = "", **values: Any) -> Any:

@@ -37,7 +37,7 @@ def differences(store: Store, sharing: Sharing, remote: Remote, wanted: Wanted) 
     Raises RemoteError, StoreError.
     """
     ours = {(theme, subject): (count, digest) for theme, subject, count, digest in store.digests(sharing)}
-    theirs = {(theme, subject): (count, digest) for theme, subject, count, digest in _rows(remote, wanted, 4)}
+    theirs = {(theme, subject): (count, digest) for theme, subject, count, digest in rows_of(remote, wanted, 4)}
     for theme, subject in sorted(ours.keys() | theirs.keys()):
         if ours.get((theme, subject)) != theirs.get((theme, subject)) and sharing.admits(theme):
             yield from _place(store, sharing, remote, wanted, (theme, subject))
@@ -45,20 +45,21 @@ def differences(store: Store, sharing: Sharing, remote: Remote, wanted: Wanted) 
 
 def _place(store: Store, sharing: Sharing, remote: Remote, wanted: Wanted, place: tuple[str, str]) -> Iterator[Difference]:
     here = [tuple(pair) for pair in store.buckets(*place, sharing)]
-    there = [tuple(pair) for pair in _rows(remote, wanted, 2, *place)]
+    there = [tuple(pair) for pair in rows_of(remote, wanted, 2, *place)]
     if len(there) != _BUCKETS:
         raise RemoteError(f"{remote.url} answers with {len(there)} parts of a theme instead of {_BUCKETS}: update the server")
     for bucket, (own, other) in enumerate(zip(here, there, strict=True)):
         if own == other:
             continue
         rows = {row[0]: row[1:] for row in store.bucket_rows(*place, bucket, sharing)} if own[0] else {}
-        others = {row[0]: row[1:] for row in _rows(remote, wanted, 4, *place, bucket)} if other[0] else {}
+        others = {row[0]: row[1:] for row in rows_of(remote, wanted, 4, *place, bucket)} if other[0] else {}
         for uid in sorted(rows.keys() | others.keys()):
             if rows.get(uid) != others.get(uid):
                 yield Difference(*place, uid, (rows.get(uid) or others[uid])[0], _state(rows, uid), _state(others, uid))
 
 
-def _rows(remote: Remote, wanted: Wanted, width: int, *place: str | int) -> Iterator[tuple[Any, ...]]:
+def rows_of(remote: Remote, wanted: Wanted, width: int, *place: str | int) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of an answer about digests, each of `width` values. Raises RemoteError."""
     for row in remote.digests(wanted, *place):
         if len(row) != width:
             raise RemoteError(f"{remote.url} answers with no digests: update the server")

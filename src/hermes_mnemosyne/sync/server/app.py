@@ -24,7 +24,7 @@ from hermes_mnemosyne.sync.keyring import Grant
 from hermes_mnemosyne.sync.server import figures
 from hermes_mnemosyne.sync.server.access import Access, Claim, Hosts
 from hermes_mnemosyne.sync.server.answers import Answer, Refused, internal, malformed, of_error, unavailable
-from hermes_mnemosyne.sync.server.asking import Filters, Place, Pull, demand, mark_of, replica_of, uids_of
+from hermes_mnemosyne.sync.server.asking import Filters, Place, Pull, demand, is_sealed, mark_of, replica_of, seen_of, uids_of
 from hermes_mnemosyne.sync.server.boundary import HEALTH, VISITOR, Boundary
 from hermes_mnemosyne.sync.server.exchange import MOST_UIDS, Exchange, Pushed
 from hermes_mnemosyne.sync.server.limits import Bodies, Limits, Rates, Threads
@@ -220,6 +220,8 @@ class SyncApp:
             encoding=_encoding(visit),
             body=visit.body,
             came=visit.came,
+            sealed=is_sealed(query),
+            seen=seen_of(query),
         )
         async with self._turn(pushed.replica):
             answer = await self._threads.run(self._exchange.push, pushed)

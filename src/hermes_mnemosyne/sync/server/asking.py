@@ -25,17 +25,18 @@ _FLAGS = {"": False, "0": False, "1": True}
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which rows are asked for: themes (case-folded) and whether turns too."""
+    """Which rows are asked for: themes (case-folded) and whether turns too; of `sealed` ones themes are keyed names."""
 
     include: frozenset[str] | None
     exclude: frozenset[str]
     turns: bool
+    sealed: bool = False
 
     @classmethod
     def of(cls, query: QueryParams) -> Filters:
         """Return the filters of a query. Raises Refused."""
         include, exclude = (_themes(query, name) for name in ("include", "exclude"))
-        return cls(include if "include" in query else None, exclude, _flag(query, "turns"))
+        return cls(include if "include" in query else None, exclude, _flag(query, "turns"), is_sealed(query))
 
     def within(self, grant: Grant) -> Sharing:
         """Return the rows that are meant, as far as a key allows; themes that contacts share are left out unless they were named."""
@@ -108,6 +109,16 @@ def replica_of(query: QueryParams, *, is_needed: bool) -> str:
 def mark_of(query: QueryParams) -> str:
     """Return the mark that is presented, empty when none is."""
     return _short(query, "mark", _LONGEST_MARK)
+
+
+def is_sealed(query: QueryParams) -> bool:
+    """Tell whether sealed rows are sent or asked for. Raises Refused."""
+    return _flag(query, "sealed")
+
+
+def seen_of(query: QueryParams) -> int | None:
+    """Return how far the sender of sealed rows knows those that are here, None where it does not say. Raises Refused."""
+    return _number(query, "seen", 0, _LARGEST, 0) if query.get("seen") else None
 
 
 def demand(has: bool) -> None:  # noqa: FBT001 - it reads as a sentence

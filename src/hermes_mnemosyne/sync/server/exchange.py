@@ -13,32 +13,36 @@ from hermes_mnemosyne._errors import StoreBusy, StoreFull, StoreUnavailable
 from hermes_mnemosyne.clock import now_text, parse_utc
 from hermes_mnemosyne.core import Engine
 from hermes_mnemosyne.engine import Memory
-from hermes_mnemosyne.store.operations import KeepState, MergeRecord, Operation, Outcome, Received
+from hermes_mnemosyne.figures import CLIENTS, clients_of
+from hermes_mnemosyne.store.operations import KeepSealed, KeepState, MergeRecord, Operation, Outcome, Received
 from hermes_mnemosyne.store.protocol import Store
 from hermes_mnemosyne.store.records import is_time
+from hermes_mnemosyne.store.replicating import Feed
+from hermes_mnemosyne.sync.clocks import Sender, corrected, corrections
 from hermes_mnemosyne.sync.keyring import Grant
 from hermes_mnemosyne.sync.server.answers import malformed
 from hermes_mnemosyne.sync.server.asking import Filters, Place, Pull, fingerprint
-from hermes_mnemosyne.sync.server.clocks import Sender, corrected, corrections
+from hermes_mnemosyne.sync.server.inbox import Inbox
 from hermes_mnemosyne.sync.server.marks import NO_POSITION, Marks, cloned
+from hermes_mnemosyne.sync.server.sealing import Modes, SealedInbox, held
 from hermes_mnemosyne.sync.sharing import from_wire, to_wire
 from hermes_mnemosyne.sync.vectors import attach, model_of
 from hermes_mnemosyne.sync.wire import MAX_PAGE_BYTES, PROTOCOL, Page, WireError, encode_page, read_page
 
-PREFIX = "client/"
-"""Begins the keys under which the store keeps what the server knows of each replica."""
-CAPABILITIES = ("gzip", "wait", "rows", "digests", "vectors", "restamp")
+CAPABILITIES = ("gzip", "wait", "rows", "digests", "vectors", "restamp", "sealed")
 MOST_UIDS = 1000
 _MOST_RESTAMPS = 5000
 # How old the note of a last contact may become before it alone is worth a write, in seconds.
 _SEEN_AGAIN = 600.0
-_SHARED = ("entry", "turn")
 _Op = TypeVar("_Op", bound=Operation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """One page that was sent: by whom, with which key, when its first byte came (seconds since the epoch)."""
+    """One page that was sent: by whom, with which key, when its first byte came (seconds since the epoch).
+
+    Of a sealed one `seen` tells how far its sender knows the sealed records here.
+    """
 
     replica: str
     mark: str
@@ -46,6 +50,57 @@ class Pushed:
     encoding: str
     body: bytes
     came: float
+    sealed: bool = False
+    seen: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A page on its way in: as it was read, with what is kept of its sender, and its clock."""
+
+    pushed: Pushed
+    page: Page
+    kept: Mapping[str, Any]
+    marks: Marks
+    sender: Sender
+
+    @property
+    def before(self) -> dict[str, str]:
+        """Clocks that were corrected before, of records that may come again."""
+        is_told = self.marks.presented != Marks.of(self.kept).presented
+        return {} if is_told else dict(self.kept.get("restamped") or {})
+
+    def state(self, new: Mapping[str, str], *, is_fresh: bool) -> tuple[dict[str, Any], str]:
+        """Return what is to be kept of the sender, and the mark of the answer; `new` are the clocks that were corrected."""
+        # What the store gives the answer as its position is not known before; a mark without one is never given twice.
+        after, mark = self.marks.issue(NO_POSITION, fresh=is_fresh)
+        before = self.before
+        state = {
+            **after.kept(),
+            "skip": [],
+            "seen": now_text(),
+            "key": self.pushed.grant.name,
+            "skew": round(self.sender.skew / 1000, 3),
+            "restamps": int(self.kept.get("restamps", 0)) + len(new.keys() - before.keys()),
+            "restamped": dict(list({**before, **new}.items())[-_MOST_RESTAMPS:]),
+        }
+        return state, mark
+
+    def answer(self, inbox: Inbox | SealedInbox, received: Outcome, mark: str, **more: Any) -> dict[str, Any]:
+        """Return the answer."""
+        counts = received.counts
+        return {
+            "protocol": PROTOCOL,
+            "records": len(self.page.records) + len(self.page.set_aside),
+            "refused": inbox.refused,
+            "set_aside": inbox.set_aside,
+            "first": counts["first"],
+            "last": counts["last"],
+            "mixed": bool(counts["mixed"]),
+            "mark": mark,
+            "now": now_text(),
+            **more,
+        }
 
 
 class Exchange:
@@ -56,6 +111,7 @@ class Exchange:
         self._memory = memory
         self._engine: Engine = memory.engine
         self.counters: Counter[str] = Counter()
+        self._modes = Modes(memory)
 
     @property
     def store(self) -> Store:
@@ -80,7 +136,7 @@ class Exchange:
             "themes": None if grant.themes is None else sorted(grant.themes),
             "model": model_of(self.store),
             "subject_key": store.meta("subject_key"),
-            "sealed": False,
+            "sealed": self._modes.known(),
         }
 
     # -- out ---------------------------------------------------------------------------------------------------------------------
@@ -97,9 +153,10 @@ class Exchange:
         """
         self._drain()
         store, sharing = self.store, ask.filters.within(grant)
+        feed = self._feed(ask.filters)
         own = model_of(self.store)
         model = own if ask.model is not None and ask.model == own else None
-        changes = store.changes(
+        changes = feed.changes(
             max(ask.after, start),
             sharing,
             limit=ask.limit,
@@ -133,26 +190,31 @@ class Exchange:
             if marks.presented != Marks.of(kept).presented:
                 state["restamped"] = {}
             state |= {"seen": now_text(), "key": grant.name, "told": position}
-            self._apply([self._make(KeepState, key=PREFIX + ask.replica, value=state)])
+            self._apply([self._make(KeepState, key=CLIENTS + ask.replica, value=state)])
         return mark
 
     def rows(self, grant: Grant, filters: Filters, uids: Sequence[str]) -> bytes:
         """Return a page with every record about these uids. Raises StoreError."""
         store = self.store
-        records = store.records_of(uids, filters.within(grant))
+        records = self._feed(filters).records_of(uids, filters.within(grant))
         self.counters["records_sent"] += len(records)
         head = {"server": store.replica, "position": store.position(), "more": False, "now": now_text(), "model": None}
         return encode_page(head, map(to_wire, records))
 
     def digests(self, grant: Grant, filters: Filters, place: Place) -> dict[str, Any]:
         """Return the digests of a place. Raises StoreError."""
-        store = self.store
+        feed = self._feed(filters)
         sharing = filters.within(grant)
         if place.theme is None:
-            return {"places": [list(row) for row in store.digests(sharing)]}
+            return {"places": [list(row) for row in feed.digests(sharing)]}
         if place.bucket is None:
-            return {"buckets": [list(row) for row in store.buckets(place.theme, place.subject, sharing)]}
-        return {"rows": [list(row) for row in store.bucket_rows(place.theme, place.subject, place.bucket, sharing)]}
+            return {"buckets": [list(row) for row in feed.buckets(place.theme, place.subject, sharing)]}
+        return {"rows": [list(row) for row in feed.bucket_rows(place.theme, place.subject, place.bucket, sharing)]}
+
+    def _feed(self, filters: Filters) -> Feed:
+        """Return the rows that are asked for: our own, or those that only others can read. Raises Refused (409), StoreError."""
+        self._modes.demand(is_sealed=filters.sealed)
+        return self.store.sealed if filters.sealed else self.store
 
     # -- in ----------------------------------------------------------------------------------------------------------------------
 
@@ -162,45 +224,48 @@ class Exchange:
         if page.head.get("replica") != pushed.replica:
             raise malformed("the head of the page names another replica than the request")
         self._drain()
+        self._modes.settle(is_sealed=pushed.sealed, has_rows=bool(page.records))
         kept, marks = self._presented(pushed.replica, pushed.mark)
-        sender = _sender(pushed, page.head, kept)
-        before = {} if marks.presented != Marks.of(kept).presented else dict(kept.get("restamped") or {})
-        inbox = _Inbox(page, pushed.grant)
-        new = corrections((record for _, record in inbox.taken), sender, self._engine.clock.tick, before)
-        # What the store gives the answer as its position is not known before; a mark without one is never given twice.
-        after, mark = marks.issue(NO_POSITION, fresh=bool(inbox.taken))
-        state = {
-            **after.kept(),
-            "skip": [],
-            "seen": now_text(),
-            "key": pushed.grant.name,
-            "skew": round(sender.skew / 1000, 3),
-            "restamps": int(kept.get("restamps", 0)) + len(new.keys() - before.keys()),
-            "restamped": dict(list({**before, **new}.items())[-_MOST_RESTAMPS:]),
-        }
+        sent = _Sent(pushed, page, kept, marks, _sender(pushed, page.head, kept))
+        return self._push_sealed(sent) if pushed.sealed else self._push_clear(sent)
+
+    def _push_clear(self, sent: _Sent) -> dict[str, Any]:
+        page = sent.page
+        inbox = Inbox(page, sent.pushed.grant)
+        new = corrections((record for _, record in inbox.taken), sent.sender, self._engine.clock.tick, sent.before)
+        state, mark = sent.state(new, is_fresh=bool(inbox.taken))
         records = [_with_vector(corrected(record, new)) for _, record in inbox.taken]
-        outcomes = self._merged(records, PREFIX + pushed.replica, state)
+        outcomes = self._merged(records, CLIENTS + sent.pushed.replica, state)
         attach(self.store, page.head.get("model"), records, outcomes[:-1])
-        counts = outcomes[-1].counts
         inbox.report(outcomes[:-1])
         restamped = [
-            {**record, "was": sent["clock"]}
-            for (_, sent), record in zip(inbox.taken, records, strict=True)
-            if record.get("clock") != sent.get("clock")
+            {**record, "was": was["clock"]}
+            for (_, was), record in zip(inbox.taken, records, strict=True)
+            if record.get("clock") != was.get("clock")
         ]
         self._count(outcomes[:-1], inbox, len(restamped))
-        return {
-            "protocol": PROTOCOL,
-            "records": len(page.records) + len(page.set_aside),
-            "refused": inbox.refused,
-            "set_aside": inbox.set_aside,
-            "restamped": [{name: value for name, value in record.items() if name != "vector"} for record in restamped],
-            "first": counts["first"],
-            "last": counts["last"],
-            "mixed": bool(counts["mixed"]),
-            "mark": mark,
-            "now": now_text(),
-        }
+        plain = [{name: value for name, value in record.items() if name != "vector"} for record in restamped]
+        return sent.answer(inbox, outcomes[-1], mark, restamped=plain)
+
+    def _push_sealed(self, sent: _Sent) -> dict[str, Any]:
+        """Keep what only others can read; what must be joined first, or dated anew, goes back."""
+        grant = sent.pushed.grant
+        inbox = SealedInbox(
+            sent.page, grant, lambda records: corrections(records, sent.sender, self._engine.clock.tick, sent.before)
+        )
+        state, mark = sent.state(inbox.corrections, is_fresh=bool(inbox.taken))
+        # Who may not read cannot join: there the later clock wins unseen.
+        seen = sent.pushed.seen if grant.read else None
+        ops = [
+            self._make(KeepSealed, records=tuple(inbox.taken), seen=seen, themes=grant.themes),
+            self._make(Received, key=CLIENTS + sent.pushed.replica, state=state),
+        ]
+        kept, received = self._apply(ops)
+        stale = inbox.report(kept)
+        self._count([kept], inbox, len(inbox.misdated))
+        self.counters["records_received"] += len(inbox.taken) - 1
+        found = held(self.store.sealed, stale) if grant.read else []
+        return sent.answer(inbox, received, mark, restamped=[], stale=found, misdated=inbox.misdated)
 
     def _merged(self, records: Iterable[Mapping[str, Any]], key: str, state: Mapping[str, Any]) -> list[Outcome]:
         end = self._make(Received, key=key, state=state)
@@ -220,7 +285,7 @@ class Exchange:
     def _apply(self, ops: Sequence[Operation]) -> list[Outcome]:
         return self.store.apply(ops, wait=self._engine.settings.busy_timeout)
 
-    def _count(self, outcomes: Sequence[Outcome], inbox: _Inbox, restamped: int) -> None:
+    def _count(self, outcomes: Sequence[Outcome], inbox: Inbox | SealedInbox, restamped: int) -> None:
         self.counters["records_received"] += len(outcomes)
         self.counters["records_refused"] += len(inbox.refused)
         self.counters["records_set_aside"] += len(inbox.set_aside)
@@ -238,7 +303,7 @@ class Exchange:
         """Return what is kept of a replica, and its marks after it presented one. Raises Refused (409), StoreError."""
         if replica == self.store.replica:
             raise cloned()
-        kept = self.store.sync_states(PREFIX + replica).get(PREFIX + replica, {})
+        kept = self.store.sync_states(CLIENTS + replica).get(CLIENTS + replica, {})
         return kept, Marks.of(kept).present(mark)
 
     def _drain(self) -> None:
@@ -249,42 +314,7 @@ class Exchange:
 
     def replicas(self) -> dict[str, dict[str, Any]]:
         """Return what is known of each replica, by its id. Raises StoreError."""
-        return {key.removeprefix(PREFIX): state for key, state in self.store.sync_states(PREFIX).items()}
-
-
-class _Inbox:
-    """The records of a page by what is to be done with them; `taken` holds the line of each, from 1, and the record."""
-
-    def __init__(self, page: Page, grant: Grant) -> None:
-        self.taken: list[tuple[int, dict[str, Any]]] = []
-        self.refused: list[dict[str, Any]] = []
-        self.set_aside: list[dict[str, Any]] = [{"line": line, "why": why} for line, why in page.set_aside]
-        self._is_narrow = grant.themes is not None
-        missing = {line for line, _ in page.set_aside}
-        lines = (line for line in range(2, len(page.records) + len(missing) + 2) if line not in missing)
-        for line, record in zip(lines, page.records, strict=True):
-            theme, subject, uid = record.get("theme"), record.get("subject", ""), record.get("uid")
-            if not isinstance(theme, str) or not theme or not isinstance(subject, str) or not isinstance(uid, str):
-                self.set_aside.append({"line": line, "why": "uid, theme and subject must be text"})
-            elif grant.themes is not None and theme.casefold() not in grant.themes:
-                self._refuse(record, "forbidden")
-            elif record.get("type") in _SHARED and record.get("visibility") == "local":
-                self._refuse(record, "local")
-            else:
-                self.taken.append((line, record))
-
-    def _refuse(self, record: Mapping[str, Any], why: str) -> None:
-        self.refused.append({"uid": record["uid"], "theme": record["theme"], "why": why})
-
-    def report(self, outcomes: Sequence[Outcome]) -> None:
-        """Note what the store did not take."""
-        for (line, record), outcome in zip(self.taken, outcomes, strict=True):
-            if outcome.status == "failed":
-                # A key for some themes learns nothing of rows in others.
-                why = "it cannot be stored" if self._is_narrow else outcome.error
-                self.set_aside.append({"line": line, "why": why})
-            elif outcome.status == "refused":
-                self._refuse(record, outcome.notes[0] if outcome.notes else "refused")
+        return clients_of(self.store)
 
 
 def _sender(pushed: Pushed, head: Mapping[str, Any], kept: Mapping[str, Any]) -> Sender:

@@ -67,8 +67,11 @@ _NAME = {"type": "string", "maxLength": 1024}
 _THEMES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 1024}, "maxItems": 20}
 
 
+_FLAG = {"type": "integer", "enum": [0, 1]}
+
+
 def _filters() -> list[dict[str, Any]]:
-    return [_query("include", _THEMES), _query("exclude", _THEMES), _query("turns", {"type": "integer", "enum": [0, 1]})]
+    return [_query("include", _THEMES), _query("exclude", _THEMES), _query("turns", _FLAG), _query("sealed", _FLAG)]
 
 
 def _health() -> dict[str, Any]:
@@ -90,7 +93,7 @@ def _status() -> dict[str, Any]:
             "themes": {"type": ["array", "null"], "items": text},
             "model": nullable,
             "subject_key": nullable,
-            "sealed": {"type": "boolean"},
+            "sealed": {"type": ["boolean", "null"]},
         },
         *(
             "product",
@@ -129,7 +132,7 @@ def _push() -> dict[str, Any]:
     answer = _object(
         {
             "protocol": whole, "records": whole, "refused": rows, "set_aside": rows, "restamped": rows, "first": whole, "last": whole,
-            "mixed": {"type": "boolean"}, "mark": {"type": "string"}, "now": {"type": "string"},
+            "mixed": {"type": "boolean"}, "mark": {"type": "string"}, "now": {"type": "string"}, "stale": rows, "misdated": rows,
         },
         *("protocol", "records", "refused", "set_aside", "restamped", "first", "last", "mixed", "mark", "now"),
     )  # fmt: skip
@@ -139,6 +142,8 @@ def _push() -> dict[str, Any]:
             _json(answer),
             _query("replica", _REPLICA, required=True),
             _query("mark", _MARK),
+            _query("sealed", _FLAG),
+            _query("seen", _whole(0, _LARGEST)),
             {"name": "Content-Encoding", "in": "header", "schema": {"type": "string", "enum": ["identity", "gzip"]}},
         ),
         "requestBody": {"required": True, "content": {PAGE_TYPE: {"schema": {"type": "string"}}}},
