@@ -270,8 +270,9 @@ class Connections:
             try:
                 with DEADLINES.watching(made.fileno(), limit):
                     yield Database(made)
-            except psycopg.errors.ReadOnlySqlTransaction:
-                # Its sessions stay read-only when the server is a primary again.
+            except (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InvalidSqlStatementName):
+                # Its sessions stay read-only when the server is a primary again; what driver and server know of statements
+                # stays different.
                 made.close()
                 raise
             except psycopg.OperationalError as error:
@@ -302,7 +303,7 @@ class Connections:
                 yield db
             finally:
                 with suppress(psycopg.Error):
-                    db.raw.execute("ROLLBACK")
+                    db.raw.execute("COMMIT")
 
     @contextmanager
     def alone(self, lock: int, *, limit: float) -> Iterator[bool]:
@@ -353,7 +354,8 @@ class Connections:
                 db.raw.execute("COMMIT")
             except BaseException:
                 with suppress(psycopg.Error):
-                    db.raw.execute("ROLLBACK")
+                    # The driver's own way: it forgets the statements that a batch which failed was to prepare.
+                    db.raw.rollback()
                 raise
 
     def figures(self) -> dict[str, int]:

@@ -51,6 +51,11 @@ _KINDS: tuple[tuple[type[psycopg.Error], type[MnemosyneError], str], ...] = (
     (errors.LockNotAvailable, StoreBusy, "another agent is writing; try again"),
     (errors.QueryCanceled, StoreBusy, "the statement took longer than statement_timeout; try again"),
     (errors.TransactionRollback, StoreBusy, "the transaction collided with another one; try again"),
+    (
+        errors.InvalidSqlStatementName,
+        StoreBusy,
+        "the server has lost a prepared statement; try again, and behind a pooler in transaction mode set prepared_statements: false",
+    ),
     (errors.DataCorrupted, StoreCorrupt, "its data is damaged: restore a backup"),
     (errors.IndexCorrupted, StoreCorrupt, "an index is damaged: REINDEX it"),
     (errors.InvalidPassword, StoreUnavailable, "the password is not right"),
