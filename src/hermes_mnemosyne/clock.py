@@ -61,7 +61,7 @@ def is_stamp(text: object) -> bool:
 
 def renamed(stamp: str, before: str, after: str) -> str:
     """Return a stamp of the replica `before` as one of `after`; other stamps as they are."""
-    return f"{stamp[:-len(before)]}{after}" if stamp.endswith(f"-{before}") else stamp
+    return f"{stamp[: -len(before)]}{after}" if stamp.endswith(f"-{before}") else stamp
 
 
 class HybridClock:

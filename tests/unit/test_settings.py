@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -335,7 +334,7 @@ def test_keys_of_a_group_stand_in_a_mapping_or_with_a_dot(tmp_path: Path) -> Non
 
 
 def test_a_key_of_a_group_that_is_not_known_names_the_nearest_one(tmp_path: Path) -> None:
-    (tmp_path / "mnemosyne.yaml").write_text("sync: {remot: https://one.example}\n")
+    (tmp_path / "mnemosyne.yaml").write_text("sync: {xremote: https://one.example}\n")
     with pytest.raises(ConfigError, match=r"sync\.remote"):
         resolve(environ={}, store_dir=tmp_path, strict=True)
 
