@@ -169,7 +169,7 @@ def server(path: Path, *options: str, key: str | None = KEY, environ: Mapping[st
 
 
 @contextlib.contextmanager
-def in_thread(memory: Memory, limits: Limits) -> Iterator[int]:
+def in_thread(memory: Memory, limits: Limits, keyring: Keyring | None = None) -> Iterator[int]:
     """Run a server with bounds of its own on a free port, in a thread of this process, and yield the port."""
     from hermes_mnemosyne.sync.server import serving as module
 
@@ -183,7 +183,7 @@ def in_thread(memory: Memory, limits: Limits) -> Iterator[int]:
         made.append(make(*args, **kwargs))
         return made[-1]
 
-    app = make_app(memory, Access(KEY), Options(limits=limits))
+    app = make_app(memory, Access(KEY, keyring), Options(limits=limits))
     with mock.patch.object(module, "Server", remembered):
         thread = threading.Thread(target=module.serve, args=(app, listener, address, limits, {}))
         thread.start()

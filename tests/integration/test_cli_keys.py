@@ -173,3 +173,20 @@ def test_a_key_goes_through_a_pipe_into_a_file_that_a_client_takes(tmp_path: Pat
     key = api_key(flag=secret, environ={})
     assert key is not None
     assert Keyring(file).check_bearer(key) is not None
+
+
+def test_a_seal_key_and_the_names_of_a_theme_under_it(tmp_path: Path) -> None:
+    first, second = (mnemosyne("keys", "seal-key", "--json").json for _ in range(2))
+    path = tmp_path / "seal.key"
+    path.touch(0o600)
+    path.write_text(f"{first['key']}\n{second['key']}\n")
+    names = mnemosyne("keys", "theme", "Work", "--seal-key-file", str(path), "--json").json
+    assert [row["key"] for row in names] == [first["id"], second["id"]]
+    assert mnemosyne("keys", "theme", "work", "--seal-key-file", str(path)).out.split() == [row["theme"] for row in names]
+    assert "nobody can read" in mnemosyne("keys", "seal-key", terminal=True).out
+
+
+@pytest.mark.parametrize("words", [("seal-key", "name"), ("seal-key", "--read"), ("theme",), ("theme", "work")])
+def test_what_is_said_too_much_or_too_little_of_seal_keys_is_refused(words: tuple[str, ...]) -> None:
+    done = mnemosyne("keys", *words)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)

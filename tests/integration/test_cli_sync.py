@@ -189,3 +189,71 @@ def test_a_command_that_stays_ends_in_order_when_terminated(
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")
+
+
+# -- sealed ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sealing(tmp_path: Path) -> Iterator[tuple[Server, str]]:
+    """A server of its own, and a seal key file."""
+    path = tmp_path / "seal.key"
+    path.touch(mode=0o600)
+    path.write_text(mnemosyne("keys", "seal-key").out)
+    with server(tmp_path / "sealed" / "m.db") as found:
+        yield found, str(path)
+
+
+def test_a_sealed_round_needs_the_key_ever_after(sealing: tuple[Server, str], here: Store, key: str, tmp_path: Path) -> None:
+    running, seal = sealing
+    there = Store(tmp_path / "there.db")
+    uid = here.add("The cat is called Momo")
+    clear = ("sync", "--remote", running.url, "--api-key-file", key)
+    sealed = (*clear, "--seal-key-file", seal)
+    assert here(*sealed, "--json").json["pushed"] == 1
+    assert there(*sealed).code == 0
+    assert there.found("Momo") == [uid]
+    for store in (here, there, Store(tmp_path / "third.db")):
+        done = store(*clear)
+        assert (done.code, "--seal-key-file" in done.err, done.err.count("\n")) == (2, True, 1)
+    assert here(*sealed, "--verify").code == 0
+    assert here(*sealed, "--reseal", "--json").json["pushed"] == 1
+    assert here(*sealed, "--dry-run", "--json").json["push"]["records"] == 0
+
+
+def test_a_key_that_does_not_open_makes_a_round_partly_done(
+    sealing: tuple[Server, str], here: Store, key: str, tmp_path: Path
+) -> None:
+    running, seal = sealing
+    other = tmp_path / "other.key"
+    other.touch(mode=0o600)
+    other.write_text("ab" * 32)
+    here.add("The cat is called Momo")
+    arguments = ("sync", "--remote", running.url, "--api-key-file", key, "--seal-key-file")
+    assert here(*arguments, seal).code == 0
+    identity = mnemosyne("keys", "theme", "hermes", "--seal-key-file", seal, "--json").json[0]["key"]
+    done = Store(tmp_path / "there.db")(*arguments, str(other))
+    assert (done.code, f"the key {identity}" in done.err) == (3, True)
+
+
+def test_wrong_uses_of_a_seal_key_are_told_in_a_line(here: Store, key: str, tmp_path: Path) -> None:
+    arguments = ("sync", "--remote", NOBODY, "--api-key-file", key)
+    for wrong in (("--reseal",), ("--seal-key-file", str(tmp_path / "none")), ("--seal-key-file", key), ("--seal-key-file", "")):
+        done = here(*arguments, *wrong)
+        assert (done.code, done.err.count("\n")) == (2, 1), wrong
+    assert here("sync", "status", "--reseal").code == 2
+
+
+def test_without_the_extra_a_line_names_it(here: Store, key: str, tmp_path: Path) -> None:
+    seal = tmp_path / "seal.key"
+    seal.touch(mode=0o600)
+    seal.write_text("ab" * 32)
+    hidden = tmp_path / "hidden" / "cryptography"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError")
+    done = subprocess.run(
+        [*COMMAND, "--db", str(here.path), "sync", "--remote", NOBODY, "--api-key-file", key, "--seal-key-file", str(seal)],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(hidden.parent)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "hermes-mnemosyne[seal]" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import sqlite3
+import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,12 @@ import pytest
 from hermes_mnemosyne import Memory
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.clock import HybridClock
+from hermes_mnemosyne.setting_keys import Settings, SyncSettings
 from hermes_mnemosyne.store.protocol import EVERYTHING
 from hermes_mnemosyne.store.replicating import Sharing
-from hermes_mnemosyne.sync import exchange
+from hermes_mnemosyne.sync import background, exchange
 from hermes_mnemosyne.sync.exchange import RemoteError
+from hermes_mnemosyne.sync.keyring import Keyring
 from hermes_mnemosyne.sync.preview import preview
 from hermes_mnemosyne.sync.proof import Proof, verify_once
 from hermes_mnemosyne.sync.remote import Remote
@@ -27,7 +30,9 @@ from hermes_mnemosyne.sync.seal import Sealer, SealKey
 from hermes_mnemosyne.sync.server.limits import Limits
 from hermes_mnemosyne.sync.sharing import wanted
 from hermes_mnemosyne.sync.summary import Summary
+from hermes_mnemosyne.sync.watch import Keeper, Schedule
 from tests.integration.sync_world import KEY, in_thread
+from tests.postgres.databases import PgDatabase
 
 OLD, NEW, STRANGE = (SealKey.of(bytes([number]) * 32) for number in (1, 2, 3))
 ALL = Sharing(turns=True)
@@ -40,18 +45,19 @@ class World:
         self.directory = directory
         self.port = 0
         self.server = self.machine("server")
+        self.keyring = Keyring(directory / "server.keys.json")
         self._remotes: list[Remote] = []
 
     def machine(self, name: str, theme: str | None = None) -> Memory:
         return Memory.open(self.directory / name / "m.db", theme=theme, readable_themes="*")
 
-    def remote(self) -> Remote:
-        self._remotes.append(Remote(f"http://127.0.0.1:{self.port}", KEY, attempts=1))
+    def remote(self, key: str = KEY, stop: threading.Event | None = None) -> Remote:
+        self._remotes.append(Remote(f"http://127.0.0.1:{self.port}", key, attempts=1, stop=stop))
         return self._remotes[-1]
 
-    def sync(self, memory: Memory, *keys: SealKey, sealed: bool = True, **options: Any) -> Summary:
+    def sync(self, memory: Memory, *keys: SealKey, sealed: bool = True, key: str = KEY, **options: Any) -> Summary:
         sealer = Sealer(keys or (OLD,)) if sealed else None
-        return sync_once(memory, self.remote(), Options(name="home", sealer=sealer, **options))
+        return sync_once(memory, self.remote(key), Options(name="home", sealer=sealer, **options))
 
     def well(self, memory: Memory, *keys: SealKey, **options: Any) -> Summary:
         summary = self.sync(memory, *keys, **options)
@@ -86,7 +92,7 @@ class World:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        with in_thread(self.server, Limits()) as self.port:
+        with in_thread(self.server, Limits(), self.keyring) as self.port:
             yield
 
     def close(self) -> None:
@@ -386,6 +392,82 @@ def test_reseal_seals_everything_anew_when_it_is_asked_for(world: World, machine
     assert world.well(laptop, reseal=True).pushed == 1
 
 
+def test_a_key_for_some_themes_sends_and_gets_these_alone(world: World, machines: tuple[Memory, Memory]) -> None:
+    laptop, desk = machines
+    narrow = world.keyring.add("desk", rights=["read", "write"], themes=[OLD.theme_id("work")])
+    laptop.remember("at home")
+    uid = world.machine("laptop", "work").remember("at work").uid
+    desk.remember("of the desk")
+    world.well(laptop)
+    world.well(desk, key=narrow)
+    assert texts(desk) == {"of the desk", "at work"}
+    desk.update(uid, content="at work, edited")
+    assert world.well(desk, key=narrow).pushed == 2
+    world.well(laptop)
+    assert texts(laptop) == {"at home", "at work, edited"}
+    given = Options(name="home", sealer=Sealer([OLD]))
+    assert verify_once(desk, world.remote(narrow), given, repair=False)[0].count == 0
+
+
+def test_a_key_that_may_only_write_is_shown_nothing(world: World, machines: tuple[Memory, Memory]) -> None:
+    laptop, desk = machines
+    uid = laptop.remember("a text").uid
+    world.settled(laptop, desk)
+    writer, reader = (world.keyring.add(right, rights=[right]) for right in ("write", "read"))
+    laptop.update(uid, content="an earlier edit")
+    desk.update(uid, content="a later edit")
+    laptop.remember("of the laptop")
+    world.well(desk)
+    assert (world.well(laptop, key=writer).pulled, texts(laptop)) == (0, {"an earlier edit", "of the laptop"})
+    assert (world.well(desk, key=reader).pushed, texts(desk)) == (0, {"a later edit", "of the laptop"})
+    world.settled(laptop, desk)
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_a_postgres_seals_and_relays_like_a_file(tmp_path: Path, postgres: PgDatabase, side: str) -> None:
+    world = World(tmp_path)
+    pg = Memory.open(postgres.dsn, readable_themes="*")
+    laptop, desk = (pg if side == "client" else world.machine("laptop")), world.machine("desk")
+    world.server = pg if side == "server" else world.server
+    with world.serving():
+        uids = [memory.remember("the same text", tags=[tag]).uid for memory, tag in zip((laptop, desk), "ab", strict=True)]
+        gone = laptop.remember("forgotten soon").uid
+        world.settled(laptop, desk)
+        desk.forget(gone)
+        laptop.update(uids[0], content="another text")
+        world.settled(laptop, desk)
+        assert texts(laptop) == texts(desk) == {"another text"}
+        assert {row["gone"] for row in world.held()} == {"", "row", "slot"}
+    world.close()
+
+
+def test_a_change_is_followed_and_an_agent_seals_by_setting(world: World, machines: tuple[Memory, Memory]) -> None:
+    _, desk = machines
+    for name, text in (("api", KEY), ("seal", "01" * 32)):
+        (world.directory / name).touch(0o600)
+        (world.directory / name).write_text(text)
+    url = f"http://127.0.0.1:{world.port}"
+    files = {"api_key_file": str(world.directory / "api"), "seal_key_file": str(world.directory / "seal")}
+    agent = Memory.open(
+        world.directory / "agent" / "m.db", settings=Settings(sync=SyncSettings(remote=url, interval=1.0, **files))
+    )
+    options = Options(name="home", sealer=Sealer([OLD]), stop=threading.Event())
+    keeper = Keeper(desk, lambda stop: world.remote(stop=stop), options, Schedule(interval=None, report=lambda _: None))
+    thread = threading.Thread(target=keeper.run)
+    thread.start()
+    agent.remember("by the agent")
+    background.attach(agent.engine)
+    pause = threading.Event()
+    for _ in range(600):
+        if "by the agent" in texts(desk):
+            break
+        pause.wait(0.05)
+    keeper.stop()
+    thread.join(30)
+    agent.close()
+    assert texts(desk) == {"by the agent"}
+
+
 # -- clocks ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -473,7 +555,7 @@ def test_a_remote_that_was_sealed_is_never_sent_a_clear_row(world: World, machin
 
 
 def test_a_remote_that_was_clear_is_never_sent_a_sealed_row(world: World, machines: tuple[Memory, Memory]) -> None:
-    laptop, desk = machines
+    laptop, _ = machines
     laptop.remember("a text")
     assert world.sync(laptop, sealed=False).complete
     for memory in machines:
@@ -483,7 +565,7 @@ def test_a_remote_that_was_clear_is_never_sent_a_sealed_row(world: World, machin
 
 
 def test_a_server_refuses_what_does_not_suit_its_rows_whoever_asks(world: World, machines: tuple[Memory, Memory]) -> None:
-    laptop, desk = machines
+    laptop, _ = machines
     laptop.remember("a text")
     world.well(laptop)
     remote = world.remote()

@@ -105,7 +105,7 @@ def test_a_change_of_any_byte_is_noticed() -> None:
         {"uid": "u2"}, {"slot": "ab" * 16}, {"theme": "cd" * 16}, {"clock": "0180000000010000-aaaaaaaaaaaaaaaa"}, {"gone": "slot"},
         {"gone": "row"},
     ],
-    ids=lambda change: "-".join(change),
+    ids="-".join,
 )  # fmt: skip
 def test_a_change_of_any_field_outside_is_noticed(change: dict[str, str]) -> None:
     with pytest.raises(SealError) as failure:

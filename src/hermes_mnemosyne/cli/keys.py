@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermes_mnemosyne._errors import InvalidInput, NotFound
+from hermes_mnemosyne._errors import InvalidInput, MissingExtra, NotFound
 from hermes_mnemosyne.cli.common import Commands, Exit, add_command, effective_settings, theme_of
 from hermes_mnemosyne.cli.output import Output, visible
 
@@ -59,7 +59,7 @@ def _keys(args: argparse.Namespace, out: Output) -> int:
     if args.action == "seal-key":
         return _seal_key(args, out)
     if args.name is None:
-        raise InvalidInput(f"whose key? write 'keys {args.action} NAME'")
+        raise InvalidInput(f"{'which theme' if args.action == 'theme' else 'whose key'}? write 'keys {args.action} NAME'")
     if args.action == "theme":
         return _theme(args, out)
     keyring = Keyring(_file_of(args))
@@ -99,7 +99,10 @@ def _theme(args: argparse.Namespace, out: Output) -> int:
     from hermes_mnemosyne.sync.seal_keys import sealer_of
 
     setting = effective_settings(args).settings.sync.seal_key_file
-    sealer = sealer_of(flag=args.seal_key_file, setting=setting, environ=os.environ)
+    try:
+        sealer = sealer_of(flag=args.seal_key_file, setting=setting, environ=os.environ)
+    except MissingExtra as error:
+        raise InvalidInput(str(error)) from error
     if sealer is None:
         raise InvalidInput("the name of a theme depends on the seal key: add --seal-key-file")
     names = sealer.theme_ids(args.name)

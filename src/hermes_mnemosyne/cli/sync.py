@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hermes_mnemosyne._errors import InvalidInput, StoreBusy
+from hermes_mnemosyne._errors import InvalidInput, MissingExtra, StoreBusy
 from hermes_mnemosyne.cli.common import Commands, Exit, add_command, opened, theme_of
 from hermes_mnemosyne.cli.output import Output, Progress, complain, one_line
 
@@ -143,7 +143,10 @@ def _job(args: argparse.Namespace, out: Output, memory: Memory) -> _Job:
         args.exclude if args.exclude is not None else settings.exclude,
         turns=settings.turns if args.turns is None else args.turns,
     )
-    sealer = sealer_of(flag=args.seal_key_file, setting=settings.seal_key_file, environ=os.environ)
+    try:
+        sealer = sealer_of(flag=args.seal_key_file, setting=settings.seal_key_file, environ=os.environ)
+    except MissingExtra as error:
+        raise InvalidInput(str(error)) from error
     if args.reseal and sealer is None:
         raise InvalidInput("--reseal needs a seal key: add --seal-key-file")
     remote = Remote(url, key)

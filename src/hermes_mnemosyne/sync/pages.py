@@ -151,11 +151,15 @@ class Pages:
             states.make(self._memory, MergeRecord, record=record, theme=record["theme"], subject=record.get("subject", "") or "")
             for record in records
         ]
-        ops.append(states.make(self._memory, Received, key=REMOTES + self._name, state=state))
+        ops.append(self._reached(state))
         outcomes = states.apply(self._memory, ops)
         if any(outcome.uids for outcome in outcomes) and not engine.one_shot:
             engine.wake()
         return outcomes[:-1]
+
+    def _reached(self, state: Mapping[str, Any]) -> Operation:
+        """Return what keeps, with the rows of a page, how far it brought us."""
+        return self._received(state)
 
     def _report(self, records: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome]) -> None:
         for record, outcome in zip(records, outcomes, strict=True):

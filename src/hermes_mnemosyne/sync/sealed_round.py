@@ -6,6 +6,7 @@ side joins the two and sends what came of it. Where a clock is wrong, this side 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,8 +14,10 @@ from typing import Any
 
 from hermes_mnemosyne._errors import InvalidInput
 from hermes_mnemosyne.engine import Memory
+from hermes_mnemosyne.figures import REMOTES
 from hermes_mnemosyne.identity import is_bucket
-from hermes_mnemosyne.store.replicating import Sealed
+from hermes_mnemosyne.store.operations import KeepState, Operation, Outcome
+from hermes_mnemosyne.store.replicating import Sealed, Sharing
 from hermes_mnemosyne.sync import seal
 from hermes_mnemosyne.sync import state as states
 from hermes_mnemosyne.sync.clocks import corrected
@@ -34,6 +37,8 @@ from hermes_mnemosyne.sync.wire import Page
 # Whoever else writes the same rows at the same time is given way to this often in a round.
 _MOST_JOINS = 5
 _MOST_PASSES = 3
+# A page and what may come of it; of more all goes back.
+_MOST_CHANGED, _MOST_BYTES = 10_000, 64 * 2**20
 # Of these no clock can be corrected here.
 _OF_THE_PAST = {"history", "alias"}
 
@@ -50,6 +55,7 @@ class SealedRound(Round):
         self._unopened: Counter[str] = Counter()
         self._over: dict[tuple[str, str], str] = {}
         self._corrected: list[dict[str, Any]] = []
+        self._merged: states.Interval | None = None
         self._joins = 0
         self._is_anew = False
         self._has_new = False
@@ -105,6 +111,29 @@ class SealedRound(Round):
             why = "are damaged, or were changed" if known else "need that key in the key file"
             summary.warnings.append(f"{count} records that are sealed with the key {key} could not be opened: they {why}")
         return summary
+
+    def _merge(self, records: Sequence[Mapping[str, Any]], state: Mapping[str, Any]) -> list[Outcome]:
+        """Merge records; what came of them goes back unless it is what came: the server merges nothing by itself."""
+        before = self._store.position()
+        outcomes = super()._merge(records, state)
+        now = self._store.position()
+        came = {_text(record) for record in records}
+        found = self._store.changes(before, Sharing(turns=True), limit=_MOST_CHANGED, max_bytes=_MOST_BYTES)
+        is_plain = not found.more and all(_text(record) in came for record in found.records)
+        self._merged = (before + 1, now) if is_plain and before < now <= found.position else None
+        return outcomes
+
+    def _reached(self, state: Mapping[str, Any]) -> Operation:
+        known = states.load(self._memory, self._name).kept()
+        skip = [list(pair) for pair in self._state.skip]
+        op: Operation = states.make(self._memory, KeepState, key=REMOTES + self._name, value={**known, **state, "skip": skip})
+        return op
+
+    def _reload(self, after: State) -> None:
+        super()._reload(after)
+        if self._merged is not None:
+            skip = states.joined(self._state.skip, self._merged, after=self._state.pushed)
+            self._state, self._merged = replace(self._state, skip=skip), None
 
     # -- what goes ---------------------------------------------------------------------------------------------------------------
 
@@ -220,6 +249,11 @@ class SealedRound(Round):
         for uid, record in self._opened(page.records):
             (cannot if record is None else wanted).add(uid)
         return Opened(frozenset(wanted), frozenset(cannot))
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    """Return a record as text by which it is told from others."""
+    return json.dumps(record, sort_keys=True)
 
 
 def _list(answer: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
