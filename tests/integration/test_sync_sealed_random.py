@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from hermes_mnemosyne import Memory
+from hermes_mnemosyne._errors import NotFound
 from hermes_mnemosyne.store.protocol import EVERYTHING
 from hermes_mnemosyne.store.replicating import Sharing
 from hermes_mnemosyne.sync.remote import Remote
@@ -70,8 +72,12 @@ class Net:
             machine.update(uid, visibility="local")
         elif what == "forget":
             machine.forget(uid)
+        elif what == "retire":
+            machine.retire(uid)
         else:
-            getattr(machine, what)(uid)
+            # Its last version may not have come yet.
+            with contextlib.suppress(NotFound):
+                machine.undo(uid)
 
     def round(self, machine: Memory) -> None:
         summary = self.world.sync(machine, limit=self.chance.choice([2, 7, 1000]))
