@@ -448,3 +448,13 @@ def test_undoing_a_merge_joins_what_has_been_said_again_meanwhile(world: World, 
     assert world.undo(uids[asked]).status == "restored"
     assert sorted(world.texts()) == ["alpha text", "beta text"]
     assert world.store.check() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"), [("wide " * 400_000, "wide"), ("0.0 " * 300_000 + "end", "0.0")], ids=["words", "numbers"]
+)
+def test_a_text_of_megabytes_that_says_the_same_again_and_again_is_stored_and_found(world: World, text: str, word: str) -> None:
+    uid = world.add(text)
+    world.add("another one")
+    assert world.entry(uid).content == text
+    assert world.found(word) == [text]

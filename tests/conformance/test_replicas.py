@@ -357,7 +357,8 @@ def accepted(replica: Replica) -> set[str]:
 
 
 WRITES = st.lists(
-    st.tuples(st.integers(0, 2), st.sampled_from(["add", "edit", "equal", "retire", "forget", "meet"]), st.integers(0, 9)), max_size=25
+    st.tuples(st.integers(0, 2), st.sampled_from(["add", "edit", "equal", "retire", "forget", "meet"]), st.integers(0, 9)),
+    max_size=25,
 )
 
 

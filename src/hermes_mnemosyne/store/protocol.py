@@ -52,10 +52,10 @@ class Reach:
 
     def admits(self, theme: str) -> bool:
         """Tell whether a theme is within reach."""
-        name = theme.casefold()
-        if any(name == other.casefold() for other in self.hidden):
+        name = theme.lower()
+        if any(name == other.lower() for other in self.hidden):
             return False
-        return self.themes is None or any(name == other.casefold() for other in self.themes)
+        return self.themes is None or any(name == other.lower() for other in self.themes)
 
     def covers(self, theme: str, subject: str) -> bool:
         """Tell whether a row of this theme and subject is within reach."""

@@ -26,10 +26,10 @@ class Sharing:
 
     def admits(self, theme: str) -> bool:
         """Tell whether rows of a theme may go."""
-        name = theme.casefold()
-        if any(name == other.casefold() for other in self.exclude):
+        name = theme.lower()
+        if any(name == other.lower() for other in self.exclude):
             return False
-        return self.include is None or any(name == other.casefold() for other in self.include)
+        return self.include is None or any(name == other.lower() for other in self.include)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

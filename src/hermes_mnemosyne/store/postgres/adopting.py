@@ -97,7 +97,7 @@ def _batch(connections: Connections, tools: Tools, table: OldTable, found: Found
     """Copy some rows; their texts are masked and analysed before the write lock is taken."""
     reader = Reader(tools.key, tools.clock.replica)
     ready = {number: (fields, reader.row(table.name, fields)) for number, fields in found}
-    prepared = Prepared(tools.analyser, ())
+    prepared = Prepared(tools.analyser, (), tools.dialect.prepared)
     for _, row in ready.values():
         prepare(prepared, row)
     try:

@@ -57,7 +57,7 @@ def drain(connections: Connections, tools: Tools, limit: int = 200, *, wait: flo
         found = _read(db, reader, limit, held=False) or _read(db, reader, limit, held=True)
     if not found:
         return 0
-    prepared = Prepared(tools.analyser, ())
+    prepared = Prepared(tools.analyser, (), tools.dialect.prepared)
     for change in found:
         prepare(prepared, change.row)
     with connections.writing(wait) as db:

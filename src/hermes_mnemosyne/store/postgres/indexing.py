@@ -20,22 +20,40 @@ _LONGEST_WORD = 2_000
 _MOST_POSITIONS = 255
 _LAST_POSITION = 16_383
 _SURELY_SHORT = 1_900
+# Of longer texts only the last few are remembered.
+_REMEMBERED_CHARS = 65_536
 # What a word takes beside its letters and positions.
 _WORD_BYTES = 12
 
 
-@lru_cache(maxsize=1024)
 def words(body: str) -> str:
     """Return the words of a text as they stand in a `tsvector`, labelled A.
 
     A very long text keeps one position of each word, and of a longer one the words that come first.
     """
-    places: dict[str, str] = {}
+    return _short_words(body) if len(body) < _REMEMBERED_CHARS else _long_words(body)
+
+
+@lru_cache(maxsize=1024)
+def _short_words(body: str) -> str:
+    return _words(body)
+
+
+@lru_cache(maxsize=8)
+def _long_words(body: str) -> str:
+    return _words(body)
+
+
+def _words(body: str) -> str:
+    found: dict[str, list[str]] = {}
     for place, word in enumerate(body.split(), 1):
-        places[word] = f"{places[word]},{place}A" if word in places else f"{place}A"
+        known = found.setdefault(word, [])
+        if len(known) < _MOST_POSITIONS:
+            known.append(f"{place}A")
+    places = {word: ",".join(known) for word, known in found.items()}
     if len(body) < _SURELY_SHORT:
         return " ".join([f"{word}:{known}" for word, known in places.items()])
-    size = sum(len(word) + _WORD_BYTES + 2 * min(known.count(",") + 1, _MOST_POSITIONS) for word, known in places.items())
+    size = sum(len(word) + _WORD_BYTES + 2 * len(known) for word, known in found.items())
     is_long = size > _MOST_BYTES
     parts, size = [], 0
     for word, known in places.items():

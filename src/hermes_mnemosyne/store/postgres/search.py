@@ -60,7 +60,7 @@ class Scopes(ScopeRows):
         if reach.themes is None:
             found = db.execute(sql["scopes_all"], (subject,)).fetchall()
         else:
-            folded = sorted({storable(theme)[0].casefold() for theme in reach.themes})
+            folded = sorted({storable(theme)[0].lower() for theme in reach.themes})
             found = db.execute(sql["scopes_of"], (subject, folded)).fetchall()
         super().__init__((row[2:] for row in found if row[2] is not None), reach)
         self.seq: int = found[0][0]

@@ -37,7 +37,7 @@ class Scopes(ScopeRows):
         if reach.themes is None:
             rows = db.execute(sql["scopes_all"], (reach.subject,))
         else:
-            folded = json.dumps(sorted({theme.casefold() for theme in reach.themes}))
+            folded = json.dumps(sorted({theme.lower() for theme in reach.themes}))
             rows = db.execute(sql["scopes_of"], (reach.subject, folded))
         super().__init__(rows, reach)
 

@@ -179,7 +179,7 @@ class Transaction:
         number = self.scopes.get((theme, subject))
         if number is None:
             row = self.db.execute(self.sql["scope"], (theme, subject)).fetchone()
-            number = int((row or self.db.execute(self.sql["insert_scope"], (theme, theme.casefold(), subject)).fetchone())[0])
+            number = int((row or self.db.execute(self.sql["insert_scope"], (theme, theme.lower(), subject)).fetchone())[0])
             self.scopes[theme, subject] = number
         return number
 
