@@ -256,7 +256,7 @@ def _grant(name: object, rights: Iterable[object], themes: Iterable[object] | No
 def _theme(theme: object) -> str:
     from hermes_mnemosyne.text import storable
 
-    folded = storable(theme)[0].strip().casefold() if isinstance(theme, str) else ""
+    folded = storable(theme)[0].strip().lower() if isinstance(theme, str) else ""
     if not folded:
         raise InvalidInput("a theme of a key is blank: name it")
     return folded

@@ -63,7 +63,7 @@ class SealKey:
 
     def theme_id(self, theme: str) -> str:
         """Return the name by which a server knows a theme, the same whatever its case."""
-        return hmac.digest(self.theme, theme.casefold().encode(), "sha256").hex()[:_HASH_DIGITS]
+        return hmac.digest(self.theme, theme.lower().encode(), "sha256").hex()[:_HASH_DIGITS]
 
 
 class Sealer:

@@ -52,7 +52,7 @@ class SealedProof:
         """Yield every row that differs. Raises RemoteError, StoreError."""
         ours: dict[str, list[tuple[str, str, int, str]]] = {}
         for place in self._store.digests(self._sharing):
-            ours.setdefault(place[0].casefold(), []).append(place)
+            ours.setdefault(place[0].lower(), []).append(place)
         theirs = {place: (count, digest) for place, _, count, digest in rows_of(self._remote, self._terms.wanted, 4)}
         names = {theme_id: theme for theme in ours for theme_id in self._sealer.theme_ids(theme)}
         themes = {theme: [one for one in self._sealer.theme_ids(theme) if one in theirs] for theme in sorted(ours)}

@@ -29,7 +29,7 @@ class Wanted:
     @property
     def named_buckets(self) -> frozenset[str]:
         """The themes shared by contacts that were named."""
-        return frozenset(name.casefold() for name in self.include or () if is_bucket(name))
+        return frozenset(name.lower() for name in self.include or () if is_bucket(name))
 
     def without_buckets(self) -> Wanted:
         """Return the same without themes that contacts share."""
@@ -59,11 +59,11 @@ def wanted(include: Iterable[str] | None, exclude: Iterable[str] | None, *, turn
 
 def sharing_of(include: Iterable[str] | None, exclude: Iterable[str] = (), *, turns: bool) -> Sharing:
     """Return the rows that some themes mean; of those that contacts share only the named ones."""
-    names = None if include is None else frozenset(name.casefold() for name in include)
+    names = None if include is None else frozenset(name.lower() for name in include)
     everything = names is None or ALL_THEMES in names
     hidden = BUCKETS - (names or frozenset())
     return Sharing(
-        include=None if everything else names, exclude=frozenset(name.casefold() for name in exclude) | hidden, turns=turns
+        include=None if everything else names, exclude=frozenset(name.lower() for name in exclude) | hidden, turns=turns
     )
 
 
@@ -98,7 +98,7 @@ def narrowed(wanted: Wanted, themes: Iterable[str] | None) -> Wanted:
     """Return what was asked for as far as a key for some themes (None: for all) lets it."""
     if themes is None:
         return wanted
-    allowed = tuple(name.casefold() for name in themes)
-    named = {name.casefold() for name in wanted.include or (ALL_THEMES,)}
+    allowed = tuple(name.lower() for name in themes)
+    named = {name.lower() for name in wanted.include or (ALL_THEMES,)}
     kept = (name for name in allowed if name in named or (ALL_THEMES in named and not is_bucket(name)))
     return Wanted(include=tuple(kept), exclude=wanted.exclude, turns=wanted.turns)

@@ -155,7 +155,7 @@ def _themes(query: QueryParams, name: str) -> frozenset[str]:
     values = query.getlist(name)
     if len(values) > _MOST_NAMES or any(not value or len(value) > _LONGEST_NAME for value in values):
         raise malformed(f"{name} must be at most {_MOST_NAMES} names of themes, each a parameter of its own")
-    return frozenset(value.casefold() for value in values)
+    return frozenset(value.lower() for value in values)
 
 
 def _flag(query: QueryParams, name: str) -> bool:

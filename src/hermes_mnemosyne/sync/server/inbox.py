@@ -32,7 +32,7 @@ class Inbox:
             theme, subject, uid = record.get("theme"), record.get("subject", ""), record.get("uid")
             if not isinstance(theme, str) or not theme or not isinstance(subject, str) or not isinstance(uid, str):
                 self.set_aside.append({"line": line, "why": "uid, theme and subject must be text"})
-            elif grant.themes is not None and theme.casefold() not in grant.themes:
+            elif grant.themes is not None and theme.lower() not in grant.themes:
                 self._refuse(record, "forbidden")
             elif record.get("type") in _SHARED and record.get("visibility") == "local":
                 self._refuse(record, "local")
