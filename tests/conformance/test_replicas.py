@@ -263,6 +263,22 @@ def test_pages_are_bounded_by_rows_and_by_bytes(replicas: Callable[[int], list[R
     assert one.store.changes(after, ALL).records == ()
 
 
+def test_a_text_that_is_forgotten_with_a_local_row_is_forgotten_elsewhere_where_it_was_shared(
+    replicas: Callable[[int], list[Replica]],
+) -> None:
+    one, other = replicas(2)
+    shared_one = one.add("apple")
+    meet(one, other)
+    one.retire(shared_one)
+    meet(one, other)
+    local = one.add("apple", visibility="local")
+    one.forget(local)
+    meet(one, other)
+    assert one.state(shared_one) == other.state(shared_one) == "forgotten"
+    assert (one.state(local), other.state(local)) == ("forgotten", "unknown")
+    same(one, other)
+
+
 def test_buckets_find_the_row_that_differs(replicas: Callable[[int], list[Replica]]) -> None:
     one, other = replicas(2)
     for number in range(30):

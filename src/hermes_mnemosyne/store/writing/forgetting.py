@@ -44,9 +44,12 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
     if row is not None:
         release_superseded(tx, uid, clock=clock, at=op.at)
         tx.remove_live(row)
+    # What is retired may be known to other replicas although the row is not.
+    shown: dict[str, str] = {}
     if kind == "entry":
         for digest in digests:
             for (retired,) in tx.db.execute(tx.sql["retired_with_text"], (scope, digest)).fetchall():
+                shown |= dict.fromkeys(_names(tx, retired) - names, _visibility(tx, retired))
                 names |= _names(tx, retired)
             _erase_versions(tx, scope, digest, names)
         macs = _entry_macs(tx, theme, subject, digests)
@@ -61,13 +64,19 @@ def erase(tx: Transaction, op: Operation, uid: str, clock: str) -> None:
         if trial:
             tx.delete_tombstone(name)
             continue
-        tx.save_tombstone(Grave(name, theme, subject, kind, "forgotten", visibility, op.at, clock, None, None, None, None, scope))
+        seen_by = shown.get(name, visibility)
+        tx.save_tombstone(Grave(name, theme, subject, kind, "forgotten", seen_by, op.at, clock, None, None, None, None, scope))
         for mac in macs:
             tx.db.execute(tx.sql["insert_forgotten"], (mac, name, scope, clock, occurrence if name == uid else 0))
     session = capture[0] if capture is not None else tx.session(scope, session_id) if session_id else None
     if session is not None:
         _end_session(tx, session)
     tx.tally.erasures += 1
+
+
+def _visibility(tx: Transaction, uid: str) -> str:
+    grave = tx.grave(uid)
+    return grave.visibility if grave is not None else "synced"
 
 
 def _erase_versions(tx: Transaction, scope: int, digest: bytes, names: set[str]) -> None:
