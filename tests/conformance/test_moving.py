@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -120,14 +121,15 @@ def test_other_lines_follow_the_reach(full: World) -> None:
 # -- any writes, any order -------------------------------------------------------------------------------------------------------
 
 
-@given(steps=STEPS, data=st.data())
+@given(steps=STEPS, order=st.integers(0, 1 << 16))
 def test_any_store_is_moved_without_loss_in_any_order_of_its_lines(
-    new_world: Callable[..., World], steps: list[tuple[Any, ...]], data: st.DataObject
+    new_world: Callable[..., World], steps: list[tuple[Any, ...]], order: int
 ) -> None:
     world, other = new_world(), new_world()
     play(world, steps)
     records = reread(world.exported())
-    shuffled = data.draw(st.permutations(records))
+    # Not a permutation that is drawn: which uids are the smaller ones, and so how many lines there are, differs from run to run.
+    shuffled = random.Random(order).sample(records, len(records))  # noqa: S311 - any order will do
     outcomes = other.merge(shuffled)
     assert "failed" not in {outcome.status for outcome in outcomes}
     assert lines_of(other.exported()) == lines_of(records)
