@@ -353,5 +353,9 @@ KEYS: tuple[Key, ...] = (
     Key(name="sync.exclude", type="list", help="themes that do not sync"),
     Key(name="sync.turns", type="flag", help="sync the turns of conversations too"),
     Key(name="sync.api_key_file", type="text", help="file that holds the server's key; unset: as `mnemosyne sync` finds it"),
-    Key(name="sync.seal_key_file", type="text", help="file of keys that seal rows before they are sent; unset: as `mnemosyne sync` finds it"),
+    Key(
+        name="sync.seal_key_file",
+        type="text",
+        help="file of keys that seal rows before they are sent; unset: as `mnemosyne sync` finds it",
+    ),
 )

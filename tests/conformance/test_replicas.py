@@ -279,6 +279,17 @@ def test_a_text_that_is_forgotten_with_a_local_row_is_forgotten_elsewhere_where_
     same(one, other)
 
 
+def test_a_shared_row_stays_retired_where_a_local_one_holds_its_text(replicas: Callable[[int], list[Replica]]) -> None:
+    one, other = replicas(2)
+    uid = one.add("apple")
+    meet(one, other)
+    one.retire(uid)
+    local = one.add("apple", visibility="local")
+    assert (one.undo(uid).status, one.undo(uid).uid, one.state(uid)) == ("exists", local, "retired")
+    meet(one, other)
+    same(one, other)
+
+
 def test_buckets_find_the_row_that_differs(replicas: Callable[[int], list[Replica]]) -> None:
     one, other = replicas(2)
     for number in range(30):

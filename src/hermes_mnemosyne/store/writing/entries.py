@@ -391,8 +391,8 @@ def _fields(last: tuple[int, str, str, str]) -> Mapping[str, Any]:
 
 def restore(tx: Transaction, op: Operation, uid: str, fields: Mapping[str, Any], clock: str) -> Outcome:
     """Make a retired row live again under its uid, merged when its text lives in another row now."""
-    tx.delete_tombstone(uid)
     if "role" in fields:
+        tx.delete_tombstone(uid)
         restore_turn(tx, replace(turn_from_snapshot(fields), uid=uid, clock=clock))
         return Outcome(op_id=op.op_id, uid=uid, status="restored", uids=(uid,))
     entry = replace(entry_from_snapshot(fields), uid=uid, clock=clock, updated_at=op.at)
@@ -405,7 +405,9 @@ def restore(tx: Transaction, op: Operation, uid: str, fields: Mapping[str, Any],
         assert found is not None
         row, other = found
         if other.visibility != entry.visibility:
+            # The text is there, and what others know of this row stays true.
             return Outcome(op_id=op.op_id, uid=other.uid, status="exists")
+        tx.delete_tombstone(uid)
         survivor = min(uid, other.uid)
         save(            tx,
             row,
@@ -414,6 +416,7 @@ def restore(tx: Transaction, op: Operation, uid: str, fields: Mapping[str, Any],
         )  # fmt: skip
         link(tx, max(uid, other.uid), survivor, op, clock)
         return Outcome(op_id=op.op_id, uid=survivor, status="restored", uids=(survivor,), notes=("merged",))
+    tx.delete_tombstone(uid)
     insert(tx, entry)
     _replace_anew(tx, uid, clock=clock)
     return Outcome(op_id=op.op_id, uid=uid, status="restored", uids=(uid,))
