@@ -170,6 +170,7 @@ def test_of_two_offline_edits_the_later_counts_and_the_other_is_in_the_history_o
     uid = laptop.remember("first").uid
     world.settled(laptop, desk)
     laptop.update(uid, content="second")
+    desk.engine.clock.observe(laptop.get(uid).clock)
     desk.update(uid, content="third")
     world.settled(laptop, desk)
     for memory in machines:
@@ -185,6 +186,7 @@ def test_a_version_that_came_to_the_server_meanwhile_is_joined_and_not_written_o
     uid = laptop.remember("first").uid
     world.settled(laptop, desk)
     laptop.update(uid, content="second")
+    desk.engine.clock.observe(laptop.get(uid).clock)
     desk.update(uid, content="third")
     pushed: list[int] = []
     push = Remote.push
@@ -415,6 +417,7 @@ def test_a_key_that_may_only_write_is_shown_nothing(world: World, machines: tupl
     world.settled(laptop, desk)
     writer, reader = (world.keyring.add(right, rights=[right]) for right in ("write", "read"))
     laptop.update(uid, content="an earlier edit")
+    desk.engine.clock.observe(laptop.get(uid).clock)
     desk.update(uid, content="a later edit")
     laptop.remember("of the laptop")
     world.well(desk)
