@@ -47,13 +47,13 @@ def _long_words(body: str) -> str:
 def _words(body: str) -> str:
     found: dict[str, list[str]] = {}
     for place, word in enumerate(body.split(), 1):
-        known = found.setdefault(word, [])
-        if len(known) < _MOST_POSITIONS:
-            known.append(f"{place}A")
-    places = {word: ",".join(known) for word, known in found.items()}
+        marks = found.setdefault(word, [])
+        if len(marks) < _MOST_POSITIONS:
+            marks.append(f"{place}A")
+    places = {word: ",".join(marks) for word, marks in found.items()}
     if len(body) < _SURELY_SHORT:
         return " ".join([f"{word}:{known}" for word, known in places.items()])
-    size = sum(len(word) + _WORD_BYTES + 2 * len(known) for word, known in found.items())
+    size = sum(len(word) + _WORD_BYTES + 2 * len(marks) for word, marks in found.items())
     is_long = size > _MOST_BYTES
     parts, size = [], 0
     for word, known in places.items():
