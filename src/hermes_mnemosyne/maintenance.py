@@ -153,9 +153,9 @@ def remap(memory: Memory, old: str, new: str, *, execute: bool, force: bool = Fa
     maintenance = of(memory)
     scopes, source = _source(memory, maintenance, old)
     target = _target(memory, new, old)
-    place = (target.theme.casefold(), target.subject)
-    others = [scope for scope in scopes if (scope.theme.casefold(), scope.subject) != place]
-    if not others and (scopes or place == (old.strip().casefold(), "")):
+    place = (target.theme.lower(), target.subject)
+    others = [scope for scope in scopes if (scope.theme.lower(), scope.subject) != place]
+    if not others and (scopes or place == (old.strip().lower(), "")):
         raise InvalidInput("--old and --new are the same theme: name another one")
     if not execute:
         found = maintenance.preview_remap(others, target)
@@ -184,7 +184,7 @@ def _source(memory: Memory, maintenance: Maintenance, old: str) -> tuple[list[Sc
         return [scope for scope in scopes if scope.subject == ""], name.lower()
     bucket = identity.normalise(name).theme
     if bucket not in CONTACT_BUCKETS:
-        return scopes, name.casefold()
+        return scopes, name.lower()
     subject = _subject(memory, bucket, name)
     # Rows that were written before there were themes for contacts, and the contact's own.
     return [*scopes, *(scope for scope in maintenance.scopes([bucket]) if scope.subject == subject)], f"{bucket}/{subject[:8]}"

@@ -61,7 +61,7 @@ class Maintenance:
         with self._connections.reading() as db:
             if themes is None:
                 return [Scope(*row) for row in db.execute(sql["all_scopes"])]
-            names = [theme.strip().casefold() for theme in themes]
+            names = [theme.strip().lower() for theme in themes]
             return [Scope(*row) for row in db.execute(sql["scopes"], (names,))]
 
     # -- prune -------------------------------------------------------------------------------------------------------------------
