@@ -165,9 +165,7 @@ KNOWN = st.sampled_from(
     now=KNOWN | JSON,
     model=KNOWN | JSON,
 )
-def test_whatever_records_come_each_is_taken_or_named(
-    clear: Client, records: list[dict[str, Any]], now: Any, model: Any
-) -> None:
+def test_whatever_records_come_each_is_taken_or_named(clear: Client, records: list[dict[str, Any]], now: Any, model: Any) -> None:
     base = {"type": "entry", "uid": "a", "theme": "hermes", "content": "x", "clock": "018000000000" + "0000-aaaaaaaaaaaaaaaa"}
     sent = [{**base, **record} for record in records]
     answer = send(
