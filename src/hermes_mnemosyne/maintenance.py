@@ -87,8 +87,9 @@ def prune(memory: Memory, days: int, *, execute: bool, themes: Sequence[str] | N
     done.found[table] = done.left[table] = maintenance.count_old_turns(scopes, before)
     if execute:
         _forget(memory, maintenance.old_turns(scopes, before), table, done, step)
-        done.left[table] = maintenance.count_old_turns(scopes, before)
-        maintenance.log("prune", table, None, done.forgotten[table], {"days": days, "stopped": done.stopped})
+        with _ending(done):
+            done.left[table] = maintenance.count_old_turns(scopes, before)
+            maintenance.log("prune", table, None, done.forgotten[table], {"days": days, "stopped": done.stopped})
     return done
 
 
@@ -104,9 +105,21 @@ def cleanup(memory: Memory, themes: Sequence[str], tables: Sequence[str], *, exe
         for table in tables:
             if not done.stopped:
                 _forget(memory, maintenance.rows_of(scopes, table), table, done, step)
-            maintenance.log("cleanup_delete", table, ",".join(themes), done.forgotten[table], {"stopped": done.stopped})
-        done.left = _only(maintenance.count_rows(scopes), tables)
+            with _ending(done):
+                maintenance.log("cleanup_delete", table, ",".join(themes), done.forgotten[table], {"stopped": done.stopped})
+        with _ending(done):
+            done.left = _only(maintenance.count_rows(scopes), tables)
     return done
+
+
+@contextmanager
+def _ending(done: Done) -> Iterator[None]:
+    """Let a server that is gone by now not hide what was done: it is said that the end is missing."""
+    try:
+        yield
+    except StoreError as error:
+        done.stopped = done.stopped or str(error)
+        done.left = {table: count - done.forgotten[table] for table, count in done.found.items()}
 
 
 def _days_ago(days: int) -> str:

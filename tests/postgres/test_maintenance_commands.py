@@ -533,3 +533,43 @@ def test_usage_errors_end_with_two_and_an_unknown_database_with_one(new_postgres
     dsn = new_postgres().dsn
     gone = run("prune", "--days", "3", "--dsn", dsn.replace("dbname=mnemosyne_test", "dbname=gone"))
     assert gone.code == 1
+
+
+# -- encodings and names ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_every_text_is_refused(bare_postgres: PgDatabase, encoding: str) -> None:
+    import psycopg
+    from psycopg.conninfo import make_conninfo
+
+    name = f"{bare_postgres.name}_{encoding.lower()}"
+    with psycopg.connect(bare_postgres.admin_dsn, autocommit=True) as db:
+        db.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0".encode()
+        )
+        try:
+            done = run("migrate", "--admin-dsn", make_conninfo(bare_postgres.admin_dsn, dbname=name))
+        finally:
+            db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    assert done.code == 2
+    assert f"has the encoding {encoding}" in done.err
+    assert "ENCODING 'UTF8'" in done.err
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_what_a_client_is_set_to_changes_no_text(database: Database, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+    database.add("emoji 🎉 日本語")
+    again = run("migrate", "--admin-dsn", database.admin_dsn, "--runtime-role", "mnemosyne_absent", "--json")
+    monkeypatch.delenv("PGCLIENTENCODING")
+    assert database.texts() == {"emoji 🎉 日本語"}
+    assert again.code == 0, again.err
+
+
+@pytest.mark.parametrize("command", [("--dry-run",), ()])
+def test_a_role_with_a_line_break_is_refused(bare_postgres: PgDatabase, command: tuple[str, ...]) -> None:
+    role = "x\nCREATE TABLE public.evil (a int);--"
+    done = run("migrate", "--admin-dsn", bare_postgres.admin_dsn, "--runtime-role", role, *command)
+    assert (done.code, done.out) == (2, "")
+    assert "control characters" in done.err

@@ -21,7 +21,7 @@ from hermes_mnemosyne._errors import ConfigError, MnemosyneError, SchemaMismatch
 from hermes_mnemosyne.store.postgres.database import Database
 from hermes_mnemosyne.store.postgres.deadlines import DEADLINES
 from hermes_mnemosyne.store.postgres.errors import mnemosyne_error, translated, without_secrets
-from hermes_mnemosyne.store.postgres.schema import newest
+from hermes_mnemosyne.store.postgres.schema import ENCODING, newest
 
 WRITE_LOCK = 0x4D6E656D
 """The advisory lock that every write transaction holds, so that change numbers are in the order of commits."""
@@ -101,7 +101,7 @@ class _Pool:
         self._random = random.Random()  # noqa: S311 - jitter, no secret
         given = conninfo.conninfo_to_dict(dsn)
         limit = {"connect_timeout": str(max(1, round(options.connect_timeout)))}
-        parts: dict[str, Any] = {**_DEFAULTS, **limit, **given}
+        parts: dict[str, Any] = {**_DEFAULTS, **limit, **given, "client_encoding": ENCODING}
         pool = self
 
         class Connection(_Connection):
@@ -133,6 +133,8 @@ class _Pool:
         return made
 
     def _prepare(self, made: psycopg.Connection[Any]) -> None:
+        if (encoding := made.info.parameter_status("server_encoding")) != ENCODING:
+            raise psycopg.OperationalError(f"the database has the encoding {encoding}: make one with ENCODING '{ENCODING}'")
         millis = int(self._options.statement_timeout * 1000)
         # Compiling a statement takes longer than any of ours runs.
         made.execute(

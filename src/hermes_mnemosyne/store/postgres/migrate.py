@@ -15,7 +15,7 @@ from hermes_mnemosyne._errors import InvalidInput, SchemaNotApplied, StoreBusy, 
 from hermes_mnemosyne.store.postgres import ledger, old_names
 from hermes_mnemosyne.store.postgres.errors import without_secrets
 from hermes_mnemosyne.store.postgres.grants import grants
-from hermes_mnemosyne.store.postgres.schema import migrations
+from hermes_mnemosyne.store.postgres.schema import ENCODING, migrations
 from hermes_mnemosyne.store.release import release
 
 DEFAULT_DIMENSION = 768
@@ -118,7 +118,7 @@ def connect(dsn: str) -> psycopg.Connection[tuple[Any, ...]]:
     Raises StoreUnavailable without the password in its message.
     """
     try:
-        parts: dict[str, Any] = {"connect_timeout": "10", **conninfo.conninfo_to_dict(dsn)}
+        parts: dict[str, Any] = {"connect_timeout": "10", **conninfo.conninfo_to_dict(dsn), "client_encoding": "UTF8"}
         return psycopg.connect(conninfo.make_conninfo(**parts), prepare_threshold=None, cursor_factory=psycopg.RawCursor)
     except psycopg.Error as error:
         raise StoreUnavailable(f"the database cannot be reached: {without_secrets(str(error))}") from None
@@ -127,6 +127,8 @@ def connect(dsn: str) -> psycopg.Connection[tuple[Any, ...]]:
 def _check(wishes: Wishes) -> None:
     if not wishes.runtime_role.strip():
         raise InvalidInput("--runtime-role must name a role")
+    if any(ord(character) < ord(" ") for character in wishes.runtime_role):
+        raise InvalidInput("--runtime-role holds control characters: name the role as it is")
     if wishes.embed_dim is not None and not 0 < wishes.embed_dim <= 16000:  # noqa: PLR2004 - as many as a vector can have
         raise InvalidInput("--embed-dim must lie between 1 and 16000")
     if not 0 <= wishes.partitions <= 1024:  # noqa: PLR2004 - every one is five tables
@@ -170,7 +172,7 @@ def _plan(db: psycopg.Connection[Any], wishes: Wishes) -> Report:
     else:
         kept = tuple(allowed)
         notes.append(f"the role {wishes.runtime_role} does not exist: create it and run the GRANT statements, or migrate again")
-        steps += [f"-- {statement}" for statement in allowed]
+        steps += ["\n".join(f"-- {line}" for line in statement.splitlines()) for statement in allowed]
     script = "".join(f"{step.strip()}\n" for step in steps)
     return Report(applied=tuple(migration.name for migration in missing), grants=kept, notes=tuple(notes), script=script)
 
@@ -184,6 +186,8 @@ def _legacy_schema(db: psycopg.Connection[Any]) -> str | None:
 def _check_server(db: psycopg.Connection[Any], wishes: Wishes) -> None:
     if db.info.server_version < OLDEST_SERVER:
         raise StoreUnavailable(f"the server is too old: PostgreSQL {OLDEST_SERVER // 10000} or newer is needed")
+    if (encoding := db.info.parameter_status("server_encoding")) != ENCODING:
+        raise InvalidInput(f"the database has the encoding {encoding}: make one with ENCODING '{ENCODING}' TEMPLATE template0")
     if db.execute("SELECT current_user").fetchone() == (wishes.runtime_role,):
         raise InvalidInput(
             f"the administrator and the runtime role are both {wishes.runtime_role}: name another login with --admin-dsn, "

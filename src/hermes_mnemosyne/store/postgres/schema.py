@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 
 _HERE = Path(__file__).parent / "migrations"
+ENCODING = "UTF8"
+"""The encoding of every database and connection: others cannot hold every text."""
+
 PARTITIONED = ("entries", "turns", "history", "tokens", "vectors")
 
 
