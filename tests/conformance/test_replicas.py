@@ -236,6 +236,23 @@ def test_a_row_that_was_local_travels_once_it_is_shared(replicas: Callable[[int]
     assert sorted(other.texts()) == ["pear", "plum"]
 
 
+def test_what_a_row_said_while_it_was_local_stays_here_when_it_is_shared(replicas: Callable[[int], list[Replica]]) -> None:
+    one, other = replicas(2)
+    uid = one.add("apple")
+    meet(one, other)
+    one.edit(uid, visibility="local")
+    one.edit(uid, content="a private pear", tags=("private",))
+    one.edit(uid, content="plum", tags=())
+    uid = one.edit(uid, visibility="synced").uid
+    one.edit(uid, content="cherry")
+    meet(one, other)
+    assert (one.texts(), other.texts()) == (["cherry"], ["cherry"])
+    assert "private" not in str(list(one.store.changes(0, ALL).records) + one.store.records_of([uid], ALL))
+    assert [change.before["content"] for change in other.store.history(uid, EVERYTHING)] == ["plum"]
+    assert "a private pear" in [change.before["content"] for change in one.store.history(uid, EVERYTHING)]
+    same(one, other)
+
+
 def test_what_is_shared_is_chosen_by_theme_and_kind(replicas: Callable[[int], list[Replica]]) -> None:
     one, other = replicas(2)
     one.add("apple")

@@ -1,5 +1,5 @@
 -- What other replicas ask. Every statement for a kind of record begins with change number, scope, the visibility of the row that it
--- tells of, and that row's kind; `..._of` finds those of some uids.
+-- tells of, and that row's kind; `..._of` finds those of some uids. A version that was local stays so when its row is shared.
 
 -- name: entries
 SELECT r.seq, r.scope, r.visibility, 'entry', r.id FROM entries AS r
@@ -52,8 +52,9 @@ SELECT r.seq, r.scope, 'synced', r.kind, r.uid, 'forgotten', r.at, r.clock, NULL
 WHERE r.uid IN (SELECT value FROM json_each(?1))
 
 -- name: history
-SELECT h.seq, h.scope, COALESCE((SELECT e.visibility FROM entries AS e WHERE e.uid = h.name), (SELECT t.visibility FROM turns AS t WHERE t.uid = h.name),
-        (SELECT g.visibility FROM tombstones AS g WHERE g.uid = h.name), 'synced'),
+SELECT h.seq, h.scope, CASE json_extract(h.snapshot, '$.visibility') WHEN 'local' THEN 'local' ELSE
+    COALESCE((SELECT e.visibility FROM entries AS e WHERE e.uid = h.name), (SELECT t.visibility FROM turns AS t WHERE t.uid = h.name),
+        (SELECT g.visibility FROM tombstones AS g WHERE g.uid = h.name), 'synced') END,
     CASE WHEN json_extract(h.snapshot, '$.role') IS NULL THEN 'entry' ELSE 'turn' END, h.uid, h.action, h.at, h.clock, h.snapshot
 FROM (
     SELECT k.seq, k.scope, k.uid, k.action, k.at, k.clock, k.snapshot,
@@ -62,8 +63,9 @@ FROM (
 ) AS h ORDER BY h.seq
 
 -- name: history_of
-SELECT h.seq, h.scope, COALESCE((SELECT e.visibility FROM entries AS e WHERE e.uid = h.name), (SELECT t.visibility FROM turns AS t WHERE t.uid = h.name),
-        (SELECT g.visibility FROM tombstones AS g WHERE g.uid = h.name), 'synced'),
+SELECT h.seq, h.scope, CASE json_extract(h.snapshot, '$.visibility') WHEN 'local' THEN 'local' ELSE
+    COALESCE((SELECT e.visibility FROM entries AS e WHERE e.uid = h.name), (SELECT t.visibility FROM turns AS t WHERE t.uid = h.name),
+        (SELECT g.visibility FROM tombstones AS g WHERE g.uid = h.name), 'synced') END,
     CASE WHEN json_extract(h.snapshot, '$.role') IS NULL THEN 'entry' ELSE 'turn' END, h.uid, h.action, h.at, h.clock, h.snapshot
 FROM (
     SELECT k.seq, k.scope, k.uid, k.action, k.at, k.clock, k.snapshot,
