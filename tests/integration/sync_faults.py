@@ -12,7 +12,7 @@ import sys
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,7 @@ class Machine:
         return out or err
 
     def json(self, *arguments: str, codes: Sequence[int] = (0,)) -> Any:
-        return json.loads(self(*arguments, "--json", codes=codes))
+        return json.loads(self("--json", *arguments, codes=codes))
 
     def sync(self, url: str, *arguments: str, codes: Sequence[int] = (0,)) -> Any:
         return self.json("sync", "--profile", "home", "--remote", url, *arguments, codes=codes)
@@ -288,6 +288,6 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         raise error
 
 
-def status_of(checks: Mapping[str, Any], name: str) -> list[str]:
-    """Return what `doctor --json` says under one name."""
-    return [check["detail"] for check in checks["checks"] if check["name"] == name]
+def doctor(machine: Machine) -> list[str]:
+    """Return what `doctor` says of sync."""
+    return [str(check["detail"]) for check in machine.json("doctor")["checks"] if check["name"] == "sync"]
