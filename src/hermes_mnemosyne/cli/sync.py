@@ -213,19 +213,30 @@ def _keep(job: _Job, interval: float | None) -> int:
 @contextmanager
 def _until_terminated(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` at SIGTERM and SIGINT: what is under way ends in order."""
-
-    def handle(_number: int, _frame: object) -> None:
-        stop()
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    heard, told = os.pipe()
+
+    def listen() -> None:
+        if os.read(heard, 1):
+            stop()
+
+    def handle(_number: int, _frame: object) -> None:
+        # No more than this: the thread that is interrupted may hold the very lock that `stop` needs.
+        os.write(told, b".")
+
+    listener = threading.Thread(target=listen, name="mnemosyne-signals", daemon=True)
+    listener.start()
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(told)
+        listener.join()
+        os.close(heard)
 
 
 def _print_summary(summary: Summary, out: Output) -> None:
