@@ -162,7 +162,7 @@ def killed_round(chance: random.Random, running: Servers, client: Machine, side:
 def test_whichever_side_is_killed_both_hold_the_same_in_the_end_and_every_row_once(
     tmp_path: Path, running: Servers, side: str
 ) -> None:
-    kills(tmp_path, running, side, 3)
+    kills(tmp_path, running, side, 2)
 
 
 @pytest.mark.full

@@ -73,6 +73,7 @@ def test_fifty_clients_at_once_all_end_with_the_same(tmp_path: Path, there: Memo
         assert there.engine.store.position() == position
 
 
+@pytest.mark.full
 def test_fifty_clients_that_edit_and_forget_the_same_rows_at_once_agree(tmp_path: Path, there: Memory) -> None:
     uids = [there.remember(f"row {number}").uid for number in range(10)]
     clients = [Memory.open(tmp_path / f"client{number}" / "m.db", readable_themes="*") for number in range(CLIENTS)]
