@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import resource
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
+from inspect import stack
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +136,26 @@ def test_a_watch_brings_changes_across_before_and_after_its_server_was_restarted
         assert set(here.sync(tap.url)) >= {"pulled", "pushed"}
     assert set(contents(there)) == {"there, before", "here, before", "here, meanwhile", "there, meanwhile", "there, after"}
     assert_same(there, Memory.open(here.path))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("mode", [("--watch",), ("--interval", "1h")])
+def test_a_command_that_stays_ends_though_the_signal_comes_while_it_holds_a_lock(
+    tap: Tap, here: Store, monkeypatch: pytest.MonkeyPatch, mode: tuple[str, ...]
+) -> None:
+    wait, is_sent = threading.Condition.wait, threading.Event()
+
+    def interrupted(self: threading.Condition, timeout: float | None = None) -> bool:
+        # At this point of `Event.wait` its lock is held, and `Event.set` of the same event would wait for it.
+        is_here = threading.current_thread() is threading.main_thread() and any("sync/watch" in one.filename for one in stack())
+        if is_here and not is_sent.is_set():
+            is_sent.set()
+            os.kill(os.getpid(), signal.SIGTERM)
+        return wait(self, timeout)
+
+    monkeypatch.setattr(threading.Condition, "wait", interrupted)
+    assert here("sync", "--remote", tap.url, *mode).code == 0
+    assert is_sent.is_set()
 
 
 # -- what cannot be taken in -----------------------------------------------------------------------------------------------------
